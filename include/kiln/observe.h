@@ -33,7 +33,20 @@ enum class AccessKind : std::uint8_t {
     /// costs, and when it happens, is not reported.
     bulk_load,
     bulk_store,
+    /// cp.async: the same store to shared memory again, when it has happened: at the wait that covers it. In between the copy is
+    /// under way.
+    async_arrival,
+    /// TMA: a part of a loaded box, in shared memory, at the first return from a wait that found it there.
+    bulk_arrival,
+    barrier_init,  ///< of an mbarrier, a store
+    barrier_use,  ///< of an mbarrier, by arriving, waiting or a load of TMA: reads and writes, as an atomic operation
+    /// A shuffle that reads a lane which does not take part, so that its result is undefined. `address` is that lane, no
+    /// place in memory.
+    idle_lane,
 };
+
+/// Whether it is an instruction that accesses memory and whose costs count. The others only tell when something happens.
+constexpr bool has_cost(AccessKind kind) { return kind < AccessKind::async_arrival; }
 
 /// One access by one thread.
 struct ObservedAccess {
@@ -48,6 +61,8 @@ struct ObservedAccess {
     AccessKind kind = AccessKind::load;  ///< what it does with them
     /// Its type promises no alignment to its size (a packed one, or memcpy's): on a GPU it becomes several.
     bool unaligned_type = false;
+    /// A piece of what memcpy and its like copy, or of a struct: as wide as its address allows, whatever its type promises.
+    bool copied = false;
 };
 
 /// A line of a template. Accesses in a header are told at the template's line that called it.

@@ -91,15 +91,11 @@ class AsyncCopies {
     template <int PENDING>
     void wait() {
         static_assert(PENDING >= 0, "how many groups may be under way");
-        [[maybe_unused]] const kiln_host::Muted muted{};
         for (; count_ != 0; --count_, first_ = (first_ + 1) % CAPACITY) {
             const Copy& copy = copies_[first_];
             if (copy.group + PENDING >= groups_) return;
-            // Of a size that the compiler knows: most copies are such.
-            if (copy.there == copy.bytes && copy.bytes == 16)
-                __builtin_memcpy(copy.to, copy.from, 16);
-            else
-                finish(copy);
+            kiln_host::tell(kiln_host::AccessKind::async_arrival, copy.to, copy.bytes);
+            finish(copy);
         }
     }
 
@@ -112,12 +108,19 @@ class AsyncCopies {
     };
 
     static void finish(const Copy& copy) {
+        [[maybe_unused]] const kiln_host::Muted muted{};
+        // Of a size that the compiler knows: most copies are such.
+        if (copy.there == copy.bytes && copy.bytes == 16) {
+            __builtin_memcpy(copy.to, copy.from, 16);
+            return;
+        }
         for (int i = 0; i < copy.bytes; ++i) copy.to[i] = i < copy.there ? copy.from[i] : 0;
     }
 
     template <int BYTES>
     void begin(void* to, const void* from, int bytes) {
-        // Told now, whatever the emulation does and when: as one access, or as several that read no more than it does.
+        // Told now, whatever the emulation does and when: as one access, or as several that read no more than it does. Its store
+        // is told again when it arrives, since a barrier in between orders only one of the two.
         for (int part = 1, at = bytes; part <= 16; part *= 2)
             if ((bytes & part) != 0)
                 kiln_host::tell(kiln_host::AccessKind::load,

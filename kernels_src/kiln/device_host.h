@@ -77,6 +77,28 @@ __forceinline__ unsigned warp_number() { return current->warp; }
 #include "kiln/host_math.h"
 #include "kiln/host_types.h"
 
+#if defined(KILN_HOST_RECORD)
+// The C library's own stores would not be seen.
+namespace kiln_host {
+
+inline void seen_sincosf(float x, float* sine, float* cosine) {
+    float of_sine, of_cosine;
+    sincosf(x, &of_sine, &of_cosine);
+    *sine = of_sine;
+    *cosine = of_cosine;
+}
+inline void seen_sincos(double x, double* sine, double* cosine) {
+    double of_sine, of_cosine;
+    sincos(x, &of_sine, &of_cosine);
+    *sine = of_sine;
+    *cosine = of_cosine;
+}
+
+}  // namespace kiln_host
+#define sincosf(...) ::kiln_host::seen_sincosf(__VA_ARGS__)
+#define sincos(...) ::kiln_host::seen_sincos(__VA_ARGS__)
+#endif
+
 constexpr int warpSize = kiln_host::kWarpSize;
 
 namespace kiln {
@@ -205,17 +227,21 @@ inline T shuffle(unsigned mask, T value, int width, Pick pick) {
     static_assert(sizeof(T) <= sizeof(Deposit) && __is_trivially_copyable(T), "shuffles move up to 16 bytes");
     if (width < 1 || width > int(warpSize) || (width & (width - 1)) != 0)
         trap("the width of a shuffle is no power of two up to 32");
-    return wait([&](Thread* self, const Runtime& runtime) {
+    const int source = pick(int(lane_number()));
+    bool takes_part = false;
+    const T result = wait([&](Thread* self, const Runtime& runtime) {
         unsigned arrived;
         const Deposit* deposits = runtime.exchange(self, mask, &value, sizeof(T), &arrived);
-        const int source = pick(int(self->lane));
-        T result = value;
-        if ((arrived >> source & 1u) != 0)
-            __builtin_memcpy(&result, &deposits[source], sizeof(T));
+        takes_part = (arrived >> source & 1u) != 0;
+        T received = value;
+        if (takes_part)
+            __builtin_memcpy(&received, &deposits[source], sizeof(T));
         else
-            __builtin_memset(&result, 0xff, sizeof(T));
-        return result;
+            __builtin_memset(&received, 0xff, sizeof(T));
+        return received;
     });
+    if (!takes_part) tell(AccessKind::idle_lane, reinterpret_cast<const void*>(size_t(source)), sizeof(T));
+    return result;
 }
 
 }  // namespace kiln_host

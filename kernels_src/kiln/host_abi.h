@@ -7,7 +7,7 @@
 
 namespace kiln_host {
 
-constexpr unsigned kAbiVersion = 6;
+constexpr unsigned kAbiVersion = 7;
 constexpr unsigned kWarpSize = 32;
 
 struct Extent {
@@ -31,7 +31,12 @@ enum class AccessKind : unsigned char {
     matrix_store,
     async_copy,
     bulk_load,
-    bulk_store
+    bulk_store,
+    async_arrival,
+    bulk_arrival,
+    barrier_init,
+    barrier_use,
+    idle_lane
 };
 
 /// As kiln::ObservedAccess.
@@ -42,6 +47,7 @@ struct Access {
     unsigned short bytes;
     AccessKind kind;
     bool unaligned_type;
+    bool copied;
 };
 
 /// Where a kernel that was compiled to report its accesses writes them down: one after the other, by whichever

@@ -23,13 +23,14 @@
 
 // All functions become part of the kernel where they can, so that an access is seen in its place.
 #define __global__ __attribute__((noinline, flatten))
-// With nothing behind it for a while, so that an overrun meets no other variable; and kept, though nobody may
-// read what is written to it, or the other way round. Without __constinit GCC guards arrays of kiln::half, as
+// Kept, though nobody may read what is written to it, or the other way round. The linker leaves nothing behind it for a while
+// (src/compile/host_compiler.cpp), so that an overrun meets no other variable; an attribute would do that too, but the debug
+// information would not tell the alignment that the template declares. Without __constinit GCC guards arrays of kiln::half, as
 // if they had to be initialised.
 #if defined(__clang__)
-#define __shared__ static __thread __attribute__((aligned(65536), used))
+#define __shared__ static __thread __attribute__((used))
 #else
-#define __shared__ static __thread __constinit __attribute__((aligned(65536), used))
+#define __shared__ static __thread __constinit __attribute__((used))
 #endif
 
 // By this visibility the symbol table tells constants from the module's other variables, so that writes to them are
@@ -65,17 +66,23 @@ KILN_ASIDE inline void note_in_full_log(const Access& access) {
 }
 
 __forceinline__ KILN_UNSEEN void note(const volatile void* address, unsigned bytes, AccessKind kind,
-                                      bool unaligned_type, const void* place) {
+                                      bool unaligned_type, const void* place, bool copied = false) {
     AccessLog* const to = log;
     const auto number = (unsigned long long)address;
     if (number - to->stack < to->stack_bytes) return;
     Access* const next = to->next;
     if (__builtin_expect(next == to->end, 0)) {
-        note_in_full_log({number, code_of(place), caller, (unsigned short)bytes, kind, unaligned_type});
+        note_in_full_log(
+            {number, code_of(place), caller, (unsigned short)bytes, kind, unaligned_type, copied});
         return;  // nothing has to be kept over the call, so that the usual way is short
     }
-    *next = {number, code_of(place), caller, (unsigned short)bytes, kind, unaligned_type};
+    *next = {number, code_of(place), caller, (unsigned short)bytes, kind, unaligned_type, copied};
     to->next = next + 1;
+}
+
+/// x86 ends the process at a vector that is not aligned, so it is told what the thread is about to do.
+KILN_ASIDE inline void tell_before_failing() {
+    if (log != &nowhere) current->block->runtime->flush(current);
 }
 
 /// Where speed matters less than the size of this header's code.
@@ -97,7 +104,7 @@ KILN_ASIDE inline void note_copy(const volatile void* address, unsigned long byt
     const unsigned long lowest = bytes & -bytes, piece = lowest < 16 ? lowest : 16;
     for (unsigned long i = 0; i < bytes; i += piece) {
         const auto* const part = static_cast<const volatile char*>(address) + i;
-        note(part, unsigned(piece), kind, (unsigned long long)part % piece != 0, place);
+        note(part, unsigned(piece), kind, (unsigned long long)part % piece != 0, place, true);
     }
 }
 
@@ -256,6 +263,8 @@ extern "C" {
     KILN_HOOK void __tsan_##name##bytes(void* address) {                        \
         kiln_host::note(address, bytes, kiln_host::AccessKind::kind, unaligned, \
                         __builtin_return_address(0));                           \
+        if (bytes == 16 && !unaligned && (unsigned long long)address % 16 != 0) \
+            kiln_host::tell_before_failing();                                   \
     }
 #define KILN_HOOK_ACCESS(bytes)                                            \
     KILN_HOOK_PLAIN(read, bytes, load, false)                              \

@@ -44,6 +44,26 @@ inline void change_barrier(kiln::Barrier* barrier, unsigned arrived, long long b
     __builtin_memcpy(barrier, &state, sizeof(state));
 }
 
+/// What arrivals at a phase release and waits for it acquire. Two take turns: a wait for one phase, even where it does not wait
+/// because its parity is wrong, learns nothing of the arrivals at the other.
+inline const void* phase_object(const kiln::Barrier* barrier, unsigned parity) {
+    return reinterpret_cast<const char*>(barrier) + (parity & 1u);
+}
+inline void tell_use(const kiln::Barrier* barrier) {
+    tell(AccessKind::barrier_use, barrier, sizeof(kiln::Barrier));
+}
+/// As one thread, which announces so many bytes.
+inline void arrive(kiln::Barrier* barrier, long long bytes) {
+    tell_use(barrier);
+    unsigned phase;
+    {
+        [[maybe_unused]] const Muted muted{};
+        phase = unsigned(barrier_state(barrier).phase);
+    }
+    release(phase_object(barrier, phase));
+    change_barrier(barrier, 1, bytes);
+}
+
 /// A box at its place.
 struct Box {
     TensorMap map;
@@ -148,6 +168,29 @@ constexpr unsigned kMostLoads = 512;
 KILN_HOST_STATE Load loads[kMostLoads];
 KILN_HOST_STATE unsigned load_count;
 
+#if defined(KILN_HOST_RECORD)
+/// Boxes that have arrived since a wait returned. Whoever finds them there may be another thread than the first that goes on.
+static Box arrived[kMostLoads];
+static unsigned arrived_count;
+
+inline void note_arrival(const Box& box) {
+    if (arrived_count < kMostLoads) arrived[arrived_count++] = box;
+}
+inline void tell_arrivals() {
+    constexpr unsigned kMostBytes = 4096;
+    for (; arrived_count != 0; --arrived_count) {
+        const Box& box = arrived[arrived_count - 1];
+        const unsigned bytes = box_bytes(box.map);
+        for (unsigned at = 0; at < bytes; at += kMostBytes)
+            tell(AccessKind::bulk_arrival, box.shared + at,
+                 bytes - at < kMostBytes ? bytes - at : kMostBytes);
+    }
+}
+#else
+inline void note_arrival(const Box&) {}
+inline void tell_arrivals() {}
+#endif
+
 /// Takes out the loads of a barrier, and does them or not.
 inline void take_loads(kiln::Barrier* barrier, bool move) {
     unsigned kept = 0;
@@ -157,6 +200,7 @@ inline void take_loads(kiln::Barrier* barrier, bool move) {
             ++kept;
         } else if (move) {
             move_box<true>(loads[i].box);
+            note_arrival(loads[i].box);
             change_barrier(barrier, 0, -(long long)box_bytes(loads[i].box.map));
         }
     }
@@ -165,6 +209,7 @@ inline void take_loads(kiln::Barrier* barrier, bool move) {
 
 template <unsigned RANK>
 inline void load(void* to, const kiln::TensorMap& map, kiln::Barrier* barrier, const int (&at)[RANK]) {
+    tell_use(barrier);
     {
         [[maybe_unused]] const Muted muted{};
         static_cast<void>(barrier_state(barrier));
@@ -181,6 +226,7 @@ inline void load(void* to, const kiln::TensorMap& map, kiln::Barrier* barrier, c
 namespace kiln {
 
 inline void barrier_init(Barrier* barrier, unsigned arrivals) {
+    kiln_host::tell(kiln_host::AccessKind::barrier_init, barrier, sizeof(Barrier));
     [[maybe_unused]] const kiln_host::Muted muted{};
     kiln_host::take_loads(barrier, false);  // of a block that failed
     const kiln_host::BarrierState state = {kiln_host::kMark, 0, arrivals, arrivals, 0};
@@ -189,19 +235,16 @@ inline void barrier_init(Barrier* barrier, unsigned arrivals) {
     __builtin_memcpy(barrier, &state, sizeof(state));
 }
 inline void barrier_init_fence() {}
-inline void barrier_arrive(Barrier* barrier) {
-    kiln_host::release(barrier);
-    kiln_host::change_barrier(barrier, 1, 0);
-}
+inline void barrier_arrive(Barrier* barrier) { kiln_host::arrive(barrier, 0); }
 inline void barrier_arrive_cluster(Barrier* barrier, unsigned rank) {
     if (rank != 0) kiln_host::trap("barrier_arrive_cluster names a block outside of the cluster");
     barrier_arrive(barrier);
 }
 inline void barrier_arrive_and_expect_tx(Barrier* barrier, unsigned bytes) {
-    kiln_host::release(barrier);
-    kiln_host::change_barrier(barrier, 1, bytes);
+    kiln_host::arrive(barrier, bytes);
 }
 inline void barrier_wait(Barrier* barrier, unsigned parity) {
+    kiln_host::tell_use(barrier);
     {
         [[maybe_unused]] const kiln_host::Muted muted{};
         static_cast<void>(kiln_host::barrier_state(barrier));
@@ -210,7 +253,8 @@ inline void barrier_wait(Barrier* barrier, unsigned parity) {
             return kiln_host::barrier_state(barrier).phase != (parity & 1u);
         });
     }
-    kiln_host::acquire(barrier);
+    kiln_host::tell_arrivals();
+    kiln_host::acquire(kiln_host::phase_object(barrier, parity));
 }
 
 inline void fence_async_proxy() {}

@@ -38,15 +38,31 @@ struct Attribute {
 enum Command : int { kRead = 0 };
 enum : unsigned { kElfVersion = 1 };
 enum Tag : int {
+    kArray = 0x01,
     kClass = 0x02,
+    kEnumeration = 0x04,
     kLexicalBlock = 0x0b,
+    kMember = 0x0d,
+    kPointer = 0x0f,
     kStructure = 0x13,
+    kTypedef = 0x16,
+    kUnion = 0x17,
+    kInheritance = 0x1c,
     kInlinedSubroutine = 0x1d,
+    kBaseType = 0x24,
+    kConstant = 0x26,
     kSubprogram = 0x2e,
     kVariable = 0x34,
+    kVolatile = 0x35,
     kNamespace = 0x39,
 };
 enum AttributeName : unsigned {
+    kLocation = 0x02,
+    kByteSize = 0x0b,
+    kDataMemberLocation = 0x38,
+    kType = 0x49,
+    kAlignment = 0x88,
+    kVector = 0x2107,
     kCompilationDirectory = 0x1b,
     kCallFile = 0x58,
     kCallLine = 0x59,
@@ -72,6 +88,7 @@ enum AttributeName : unsigned {
     use(attribute, dwarf_attr, Attribute*, (Entry*, unsigned, Attribute*))                                 \
     use(number, dwarf_formudata, int, (Attribute*, std::uint64_t*))                                        \
     use(text, dwarf_formstring, const char*, (Attribute*))                                                 \
+    use(reference, dwarf_formref_die, Entry*, (Attribute*, Entry*))                                        \
     use(line_of_code, dwarf_getsrc_die, LineHandle, (Entry*, std::uint64_t))                               \
     use(line_number, dwarf_lineno, int, (LineHandle, int*))                                                \
     use(line_file, dwarf_linesrc, const char*, (LineHandle, std::uint64_t*, std::uint64_t*))               \

@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/dwarf_alignment.h"
 #include "base/dwarf_api.h"
 #include "format/format.h"
 
@@ -235,6 +236,14 @@ int SourceLines::line_of_variable(const std::string& name) {
         if (slot->second != 0) break;
     }
     return slot->second;
+}
+
+std::uint64_t SourceLines::alignment_of_variable(const std::string& name) const {
+    std::uint64_t most = 0;
+    if (reader_ == nullptr) return most;
+    for (const CompileUnit& unit : reader_->units)
+        most = std::max(most, dwarf::alignment_of_thread_local(reader_->api, unit.entry, name));
+    return most;
 }
 
 inline namespace KILN_ABI {

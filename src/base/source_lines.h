@@ -33,6 +33,8 @@ class SourceLines {
     const SourcePlace& place(std::uint32_t code, std::uint32_t caller);
     /// Where the template declares the variable; 0: not known, or in a header.
     int line_of_variable(const std::string& name);
+    /// What the declaration of a shared variable aligns it to; 0: not known.
+    std::uint64_t alignment_of_variable(const std::string& name) const;
 
   private:
     struct Reader;

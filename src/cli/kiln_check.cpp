@@ -146,6 +146,8 @@ std::string to_text(const Checked& checked, const SourceText& source, bool stric
     std::string text = checked.variant.text() + (sizes.empty() ? "" : "\n  at " + sizes) + "\n";
     for (const AccessProblem& problem : checked.recording.problems)
         text += problem_text(problem, source, strict, terminal);
+    if (checked.recording.blocks_recorded == 0 && checked.problems == 0)
+        return text + "  nothing was checked: at these sizes the kernel has no blocks\n";
     if (checked.problems == 0)
         text += "  " + terminal.painted(Colour::green, "CLEAN") +
                 "    no race, nothing out of bounds, nothing misaligned: ";

@@ -53,9 +53,9 @@ constexpr auto kRecordedOptions = std::to_array<const char*>(
      // Lines, inlined calls and variables; options would be there too, and with them paths.
      "-fvisibility=hidden", "-g", "-gno-record-gcc-switches", "-DKILN_HOST_RECORD", "-fsanitize=thread",
      // Ubuntu's GCC defines it, and <cstring> then has a memcpy of its own next to the one that records.
-     "-U_FORTIFY_SOURCE", "-fno-unroll-loops", "-fno-tree-vectorize", "-fno-tree-slp-vectorize",
-     "-fstack-clash-protection", "-Wno-unknown-pragmas", "-Wno-attributes", "-Wl,--build-id=none",
-     "-Wl,--as-needed", "-Wl,-z,defs"});
+     "-U_FORTIFY_SOURCE", "-fdata-sections", "-fno-unroll-loops", "-fno-tree-vectorize",
+     "-fno-tree-slp-vectorize", "-fstack-clash-protection", "-Wno-unknown-pragmas", "-Wno-attributes",
+     "-Wl,--build-id=none", "-Wl,--as-needed", "-Wl,-z,defs"});
 constexpr auto kRecordedGccOptions =
     std::to_array<const char*>({"-fsanitize=bounds-strict", "-fno-tree-sra", "-fno-tree-ch",
                                 "-fno-tree-loop-ivcanon", "-fno-thread-jumps", "-fno-store-merging",
@@ -82,6 +82,11 @@ constexpr bool kX86 = true;
 #else
 constexpr bool kX86 = false;
 #endif
+
+// Each shared variable is in a section of its own, and these lie 64 KiB apart: the gap of ObservedLaunch::shared_gap_bytes.
+constexpr const char* kGapScript = "kiln-gaps.ld";
+constexpr const char* kGaps =
+    "SECTIONS { .tbss : SUBALIGN(65536) { *(.tbss .tbss.*) } } INSERT BEFORE .init_array;\n";
 
 // Writes a file under its virtual name, which must stay inside the directory.
 void write_virtual(const fs::path& directory, const std::string& name, std::string_view text) {
@@ -244,7 +249,9 @@ Binary HostCompiler::compile_as(const CompilerIngredients& as, const Source& sou
     arguments.insert(arguments.end(), {"-MMD", "-MF", kDependencies});
     if (build_ == HostBuild::recorded) {
         write_virtual(directory.path(), kMarginInput, kMargin);
-        arguments.insert(arguments.end(), {"-I.", "-o", kOutput, kMarginInput, kInput, kMarginInput});
+        write_virtual(directory.path(), kGapScript, kGaps);
+        arguments.insert(arguments.end(), {"-I.", "-o", kOutput, kMarginInput, kInput, kMarginInput,
+                                           std::string("-Wl,-T,") + kGapScript});
         if (!compiler.is_clang)
             arguments.insert(arguments.end(), kRecordedGccLibraries.begin(), kRecordedGccLibraries.end());
     } else {

@@ -22,7 +22,8 @@ static_assert(sizeof(Told) == sizeof(ObservedAccess) && alignof(Told) == alignof
               offsetof(Told, caller) == offsetof(ObservedAccess, caller) &&
               offsetof(Told, bytes) == offsetof(ObservedAccess, bytes) &&
               offsetof(Told, kind) == offsetof(ObservedAccess, kind) &&
-              offsetof(Told, unaligned_type) == offsetof(ObservedAccess, unaligned_type));
+              offsetof(Told, unaligned_type) == offsetof(ObservedAccess, unaligned_type) &&
+              offsetof(Told, copied) == offsetof(ObservedAccess, copied));
 
 constexpr bool agree(kiln_host::AccessKind one, AccessKind other) {
     return static_cast<int>(one) == static_cast<int>(other);
@@ -34,7 +35,12 @@ static_assert(agree(kiln_host::AccessKind::load, AccessKind::load) &&
               agree(kiln_host::AccessKind::matrix_store, AccessKind::matrix_store) &&
               agree(kiln_host::AccessKind::async_copy, AccessKind::async_copy) &&
               agree(kiln_host::AccessKind::bulk_load, AccessKind::bulk_load) &&
-              agree(kiln_host::AccessKind::bulk_store, AccessKind::bulk_store));
+              agree(kiln_host::AccessKind::bulk_store, AccessKind::bulk_store) &&
+              agree(kiln_host::AccessKind::async_arrival, AccessKind::async_arrival) &&
+              agree(kiln_host::AccessKind::bulk_arrival, AccessKind::bulk_arrival) &&
+              agree(kiln_host::AccessKind::barrier_init, AccessKind::barrier_init) &&
+              agree(kiln_host::AccessKind::barrier_use, AccessKind::barrier_use) &&
+              agree(kiln_host::AccessKind::idle_lane, AccessKind::idle_lane));
 
 }  // namespace
 

@@ -128,7 +128,10 @@ std::string deed(const KernelWatch& watch, const KernelReport& report) {
                     "{} byte {} of the {} bytes of dynamic shared memory that the template's '//@ shared' "
                     "line requests",
                     access_text(report), report.shared_offset, report.shared_bytes);
-            if (report.code == SI_KERNEL) return "used an address that can't be one";
+            if (report.code == SI_KERNEL)
+                return "used an address that is not aligned for a vector access (an access of 16 bytes needs "
+                       "a "
+                       "multiple of 16), or that can't be an address";
             return access_text(report) + " the address " + hex(report.address) +
                    ", which is not mapped memory" + nearest_text(watch, report.address);
         case SIGFPE:

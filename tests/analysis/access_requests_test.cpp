@@ -23,6 +23,7 @@ struct Sink final : AccessSink {
     }
     void out_of_bounds(unsigned, const ObservedAccess&, const Region&) override {}
     void read_only(unsigned, const ObservedAccess&) override {}
+    void idle_lane(unsigned, const ObservedAccess&) override {}
     void each_access(unsigned, std::uint64_t, std::uint32_t) override {}
 };
 

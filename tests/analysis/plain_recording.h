@@ -227,7 +227,7 @@ class PlainRecording final : public AccessObserver {
 
     void count(const RequestKey& key, const Lanes& lanes) {
         const auto& [code, caller, bytes, kind, unaligned, variable] = std::get<2>(key);
-        if (unaligned || bytes > 16 || kind == AccessKind::async_copy) return;
+        if (unaligned || bytes > 16 || kind == AccessKind::async_copy || !has_cost(kind)) return;
         Cost& cost = costs[{kind, bytes, variable}];
         ++cost.requests;
         if (!variable.empty()) {

@@ -198,6 +198,10 @@ class RandomProgram {
                     break;
                 case Statement::access:
                     log_.push_back(access(one, thread));
+                    // Its wait follows, so that it is never under way when another access comes.
+                    if (one.kind != AccessKind::async_copy) break;
+                    log_.push_back(log_.back());
+                    log_.back().kind = AccessKind::async_arrival;
                     break;
             }
         }
@@ -206,17 +210,19 @@ class RandomProgram {
         ObservedAccess result;
         result.code = 1000 + one.id;
         result.kind = one.kind;
-        result.bytes = static_cast<std::uint16_t>(one.bytes);
-        const std::uint64_t place =
-            (one.factor * thread + one.offset + (one.factor > 2 ? turn_ : 0)) * one.bytes;
+        // Asynchronous copies move whole words.
+        const unsigned bytes =
+            result.kind == AccessKind::async_copy ? std::max(4u, unsigned(one.bytes)) : one.bytes;
+        result.bytes = static_cast<std::uint16_t>(bytes);
+        const std::uint64_t place = (one.factor * thread + one.offset + (one.factor > 2 ? turn_ : 0)) * bytes;
         if (one.is_global) {
             result.address = kBufferAddress + place % kBufferSize;
             return result;
         }
         const SharedVariable& variable = launch_.shared[one.variable];
-        const std::uint64_t whole = std::max<std::uint64_t>(variable.size_bytes, one.bytes);
+        const std::uint64_t whole = std::max<std::uint64_t>(variable.size_bytes, bytes);
         result.address = variable.address + place % whole;  // beyond a variable that is too small for it
-        if (decision(one.id, thread, turn_, 500) == 0) result.address = variable.address - one.bytes;
+        if (decision(one.id, thread, turn_, 500) == 0) result.address = variable.address - bytes;
         return result;
     }
 

@@ -118,6 +118,13 @@ TEST_F(KilnCheck, WhatNobodyWroteIsAWarning) {
     EXPECT_THAT(strict.out, HasSubstr("uninitialised: "));
 }
 
+TEST_F(KilnCheck, WithoutBlocksNothingIsChecked) {
+    const Outcome result = check(turning_template("__syncthreads();", "63 - i"), {"--size", "n=0"});
+    EXPECT_EQ(result.status, 0) << result.out << result.err;
+    EXPECT_THAT(result.out, HasSubstr("nothing was checked"));
+    EXPECT_THAT(result.out, Not(HasSubstr("CLEAN")));
+}
+
 TEST_F(KilnCheck, ABuiltInTemplate) {
     const Outcome result = run({"check", "transpose_tiled", "TILE=32", "THREADS=64"});
     EXPECT_EQ(result.status, 0) << result.out;

@@ -40,7 +40,8 @@ class OfAlignment final : public Nobody {
   public:
     void accesses(unsigned thread, std::span<const ObservedAccess> some) override {
         for (const ObservedAccess& one : some) {
-            if (one.unaligned_type || one.bytes == 0 || one.address % one.bytes == 0) continue;
+            if (one.unaligned_type || !has_cost(one.kind) || one.bytes == 0 || one.address % one.bytes == 0)
+                continue;
             if (++count == 1)
                 first = "thread " + std::to_string(thread) + ", " + std::to_string(one.bytes) + " bytes";
         }

@@ -16,7 +16,7 @@ constexpr const char* kMistakes = R"(//@ kernel mistakes
 //@ grid ceil_div(rows * cols, 64)
 //@ size rows = 37
 //@ size cols = 41
-//@ input x [rows, cols]
+//@ input x [rows, cols] align 16
 //@ output y [rows, cols]
 #include "kiln/async.h"
 #include "kiln/device.h"
@@ -121,6 +121,26 @@ TEST_F(CheckGlobal, EveryAccessBeyondATensorIsReported) {
         EXPECT_EQ(problem.bytes, c.bytes);
         EXPECT_THAT(problem.text(), HasSubstr(c.text));
     }
+}
+
+// What `align` promises, and not where the tensor happens to be. A kernel that looks at the address itself is right.
+TEST_F(CheckGlobal, AVectorOfATensorThatIsNotDeclaredAligned) {
+    const auto text = [](const std::string& align, const std::string& where) {
+        return "//@ kernel vectors\n//@ block 32\n//@ grid 1\n//@ size n = 64\n//@ input x [n]" + align +
+               "\n//@ output y [n] align 8\n#include \"kiln/device.h\"\nusing Two = unsigned long long;\n"
+               "extern \"C\" __global__ void vectors(int n, const float* x, float* y) {\n"
+               "    const int i = 2 * threadIdx.x;\n    if (" +
+               where +
+               ") *reinterpret_cast<Two*>(y + i) = *reinterpret_cast<const Two*>(x + i);\n"
+               "    else { y[i] = x[i]; y[i + 1] = x[i + 1]; }\n}\n";
+    };
+    EXPECT_EQ(texts(check(text(" align 8", "n > 0"), "vectors")), "");
+    EXPECT_EQ(texts(check(text("", "reinterpret_cast<unsigned long long>(x) % 8 == 0"), "vectors")), "");
+    const Recording recording = check(text("", "n > 0"), "vectors");
+    ASSERT_EQ(recording.problems.size(), 1U) << texts(recording);
+    EXPECT_EQ(recording.problems.front().kind, ProblemKind::misaligned);
+    EXPECT_EQ(recording.problems.front().tensor, "x");
+    EXPECT_THAT(recording.problems.front().text(), HasSubstr("unless it is declared `align 8`"));
 }
 
 TEST_F(CheckGlobal, WithinTensorsNothingIsReported) {

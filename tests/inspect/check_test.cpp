@@ -121,6 +121,54 @@ TEST_F(Check, AMisalignedVector) {
     EXPECT_EQ(found->bytes, 4);
 }
 
+// Two arrays of floats, which a GPU need not place at multiples of 16.
+constexpr const char* kVectors = R"(//@ kernel vectors
+//@ param ALIGN int in 4, 16 = 4
+//@ block 64
+//@ grid 1
+//@ size n = 64
+//@ input x [n]
+//@ output y [n]
+#include "kiln/device.h"
+
+struct Pair { float of[2]; };
+
+extern "C" __global__ void vectors(int n, const float* x, float* y) {
+    alignas(ALIGN) __shared__ float tile[65];
+    __shared__ unsigned long long twos[32];
+    __shared__ Pair pairs[32];
+    const int t = threadIdx.x;
+    tile[t] = x[t];
+    if (t < 32) pairs[t].of[0] = pairs[t].of[1] = x[t];
+    __syncthreads();
+    if (t < 32) twos[t] = *reinterpret_cast<const unsigned long long*>(tile + 2 * t);
+    __syncthreads();
+    y[t] = float(twos[t / 2]) + pairs[t / 2].of[t % 2];
+}
+)";
+
+TEST_F(Check, AVectorOfAnArrayThatIsNotDeclaredAligned) {
+    EXPECT_EQ(texts(check_text("vectors", kVectors, {{"ALIGN", 16}})), "");
+    const Recording recording = check_text("vectors", kVectors);
+    ASSERT_EQ(recording.problems.size(), 1U) << texts(recording);
+    const AccessProblem& problem = recording.problems.front();
+    EXPECT_EQ(problem.kind, ProblemKind::misaligned);
+    EXPECT_EQ(problem.place.line, line_of(kVectors, "twos[t] ="));
+    EXPECT_EQ(problem.variable, "tile");
+    EXPECT_NE(problem.text().find("alignas("), std::string::npos) << problem.text();
+}
+
+// A wait and a barrier that changed places: some threads read what others' copies have not brought yet.
+TEST_F(Check, AWaitBehindItsBarrier) {
+    EXPECT_EQ(texts(check(variant("gemm_async"))), "");
+    const std::string wait = "        copies.wait<STAGES - 2>();\n", barrier = "        __syncthreads();\n";
+    const std::string text = changed("gemm_async", wait + barrier, barrier + wait);
+    const Recording recording = check_text("gemm_async", text);
+    ASSERT_FALSE(recording.problems.empty());
+    EXPECT_EQ(recording.problems.front().kind, ProblemKind::race) << texts(recording);
+    EXPECT_EQ(recording.problems.front().other.line, line_of(text, "copies.wait<STAGES - 2>()"));
+}
+
 // A lane's two stores of one line, one where the picture is and one where it ends, are two requests: none may take
 // the other's place.
 constexpr const char* kConvolution = R"(// conv2d: a square filter over a picture, zero outside of it.

@@ -21,8 +21,10 @@ namespace kiln::test {
 
 /// "load", "async_copy".
 inline std::string word(AccessKind kind) {
-    constexpr const char* kWords[] = {"load",         "store",      "atomic",    "matrix_load",
-                                      "matrix_store", "async_copy", "bulk_load", "bulk_store"};
+    constexpr const char* kWords[] = {"load",          "store",        "atomic",       "matrix_load",
+                                      "matrix_store",  "async_copy",   "bulk_load",    "bulk_store",
+                                      "async_arrival", "bulk_arrival", "barrier_init", "barrier_use",
+                                      "idle_lane"};
     return kWords[static_cast<int>(kind)];
 }
 

@@ -70,9 +70,10 @@ enum class ProblemKind {
     /// Shared memory that no variable has, global memory that no tensor has, or an index beyond its array's extent.
     /// Of global memory only where the launch names its tensors (ObservedLaunch::global).
     out_of_bounds,
-    misaligned,     ///< an address that is no multiple of the access's width: a GPU ends the kernel
-    uninitialised,  ///< shared memory that nobody wrote to is read
-    read_only,      ///< an input or a __constant__ variable is written (MemoryRange::read_only)
+    misaligned,  ///< an address that is no multiple of the access's width: a GPU ends the kernel
+    /// Shared memory that nobody wrote to is read, or a lane by a shuffle in which it does not take part (AccessKind::idle_lane).
+    uninitialised,
+    read_only,  ///< an input or a __constant__ variable is written (MemoryRange::read_only)
 };
 
 /// Something wrong; each pair of places is reported once, with its first occurrence.
@@ -91,7 +92,7 @@ struct AccessProblem {
     /// Of global memory: the tensor, for out_of_bounds the nearest; empty where all are far away, and the offset is an
     /// address, or where the launch names none.
     std::string tensor;
-    std::int64_t offset = 0;           ///< in bytes from its start; may be negative
+    std::int64_t offset = 0;           ///< in bytes from its start, may be negative; of a shuffle: the lane
     std::uint64_t variable_bytes = 0;  ///< or of the tensor
     /// 0 and no place, of an access out of bounds: the guard bytes show it, not the recording. Likewise of a written input:
     /// its content shows it.
@@ -160,7 +161,8 @@ class AccessRecorder final : public AccessObserver {
     std::unique_ptr<State> state_;
 };
 
-/// "load", "store", "atomic", "matrix load", "matrix store", "asynchronous copy", "bulk load", "bulk store".
+/// "load", "store", "atomic", "matrix load", "matrix store", "asynchronous copy", "bulk load", "bulk store", "arrival of an
+/// asynchronous copy", "arrival of a bulk load", "mbarrier init", "mbarrier operation", "shuffle".
 std::string_view name(AccessKind kind);
 /// "race", "out of bounds", "misaligned", "uninitialised", "read only".
 std::string_view name(ProblemKind kind);

@@ -6,6 +6,7 @@
 #include <sstream>
 #include <utility>
 
+#include "analysis/access_totals.h"
 #include "base/words.h"
 #include "format/format.h"
 
@@ -28,9 +29,16 @@ std::string race_text(const AccessProblem& problem) {
     std::string text = formatted("race: {} {} by thread {} and {} {} by thread {}", problem.place.text(),
                                  name(problem.access), problem.thread, problem.other.text(),
                                  name(problem.other_access), problem.other_thread);
-    text += formatted(" touch the same {} of {} (offset {}) with no barrier between",
+    text += formatted(" touch the same {} of {} (offset {}) with no ",
                       problem.bytes == 1 ? "byte" : width_text(problem.bytes), variable_text(problem),
                       problem.offset);
+    // A thread's own access conflicts with nothing but a copy that is under way.
+    if (problem.thread == problem.other_thread)
+        text += "wait for the copy between";
+    else if (problem.other_access == AccessKind::async_copy)
+        text += "wait for the copy and barrier between";
+    else
+        text += "barrier between";
     const bool both_store = problem.access == AccessKind::store && problem.other_access == AccessKind::store;
     if (both_store) text += "; two stores race even if they store the same value";
     return text;
@@ -73,6 +81,32 @@ std::string bounds_text(const AccessProblem& problem) {
     text += formatted(" at offset {} of {}, ", problem.offset, variable_text(problem));
     if (problem.offset < 0) return text + "which begins at 0";
     return text + "which has " + counted(problem.variable_bytes, "byte", "bytes");
+}
+
+std::string misaligned_text(const AccessProblem& problem) {
+    const int width = part_bytes(problem.bytes);
+    if (problem.offset % width == 0)
+        return formatted(
+            "misaligned: {} {} of {} of {}, which its declaration does not align to that width; on a GPU the "
+            "kernel may fail there, unless it is declared {}",
+            problem.place.text(), name(problem.access), width_text(problem.bytes), variable_text(problem),
+            problem.variable.empty() ? formatted("`align {}`", width) : formatted("alignas({})", width));
+    return formatted(
+        "misaligned: {} {} of {} by thread {} at offset {} of {}, which is not a multiple of its width; on a "
+        "GPU the kernel fails there",
+        problem.place.text(), name(problem.access), width_text(problem.bytes), problem.thread, problem.offset,
+        variable_text(problem));
+}
+
+std::string uninitialised_text(const AccessProblem& problem) {
+    if (problem.access == AccessKind::idle_lane)
+        return formatted(
+            "uninitialised: {} shuffle by thread {} reads lane {}, which does not take part: what it gets is "
+            "undefined",
+            problem.place.text(), problem.thread, problem.offset);
+    return formatted("uninitialised: {} {} by thread {} of {} of {} (offset {}) that was never written",
+                     problem.place.text(), name(problem.access), problem.thread, width_text(problem.bytes),
+                     variable_text(problem), problem.offset);
 }
 
 std::string read_only_text(const AccessProblem& problem) {
@@ -119,15 +153,10 @@ std::string AccessProblem::text() const {
             text = bounds_text(*this);
             break;
         case ProblemKind::misaligned:
-            text = formatted(
-                "misaligned: {} {} of {} by thread {} at offset {} of {}, which is not a multiple of its "
-                "width; on a GPU the kernel fails there",
-                place.text(), name(access), width_text(bytes), thread, offset, variable_text(*this));
+            text = misaligned_text(*this);
             break;
         case ProblemKind::uninitialised:
-            text = formatted(
-                "uninitialised: {} {} by thread {} of {} of {} (offset {}) that was never written",
-                place.text(), name(access), thread, width_text(bytes), variable_text(*this), offset);
+            text = uninitialised_text(*this);
             break;
         case ProblemKind::read_only:
             text = read_only_text(*this);
@@ -160,6 +189,16 @@ std::string_view name(AccessKind kind) {
             return "bulk load";
         case AccessKind::bulk_store:
             return "bulk store";
+        case AccessKind::async_arrival:
+            return "arrival of an asynchronous copy";
+        case AccessKind::bulk_arrival:
+            return "arrival of a bulk load";
+        case AccessKind::barrier_init:
+            return "mbarrier init";
+        case AccessKind::barrier_use:
+            return "mbarrier operation";
+        case AccessKind::idle_lane:
+            return "shuffle";
     }
     return "?";
 }

@@ -15,6 +15,7 @@
 #include "analysis/access_regions.h"
 #include "analysis/access_requests.h"
 #include "analysis/access_totals.h"
+#include "analysis/problem_places.h"
 #include "analysis/race_detector.h"
 #include "base/source_lines.h"
 #include "base/stopwatch.h"
@@ -69,6 +70,7 @@ struct __attribute__((visibility("hidden"))) AccessRecorder::State final : Acces
     unsigned threads = 0;
     std::optional<SourceLines> lines;
     Regions regions;
+    bool vector_reported = false;       // one that is not aligned
     std::optional<RaceDetector> races;  // where there is shared memory
     AccessRequests requests;
     // Of its instructions, by number.
@@ -93,19 +95,19 @@ struct __attribute__((visibility("hidden"))) AccessRecorder::State final : Acces
     std::uint32_t new_instruction(const AccessCode& code) override;
     void out_of_bounds(unsigned thread, const ObservedAccess& access, const Region& region) override;
     void read_only(unsigned thread, const ObservedAccess& access) override;
+    void idle_lane(unsigned thread, const ObservedAccess& access) override;
     void each_access(unsigned thread, std::uint64_t address, std::uint32_t instruction) override {
         races->access(thread, address, instruction, codes[instruction]);
     }
     void found(const RaceFinding& finding);
     void misaligned(std::uint32_t instruction, unsigned thread, std::uint64_t address);
-    void name_variable(AccessProblem& problem, int variable);
-    void name_tensor(AccessProblem& problem, std::uint64_t address) const;
+    void check_declaration(const AccessCode& code, const SourcePlace& place);
+    void report_vector(unsigned thread, const ObservedAccess& access);
+    ProblemPlaces where() { return {*lines, regions, block}; }
     void add(AccessProblem problem) {
         if (const AccessProblem* const first = problems.add(std::move(problem)); first != nullptr && report)
             report(*first);
     }
-    /// Without what it is of.
-    AccessProblem problem_of(ProblemKind kind, unsigned thread, const ObservedAccess& access);
 };
 
 void AccessRecorder::State::begin_launch(const ObservedLaunch& what) {
@@ -121,6 +123,7 @@ void AccessRecorder::State::begin_launch(const ObservedLaunch& what) {
     watch = Stopwatch();
     recorded_here = 0;
     ++launches;
+    vector_reported = false;
     threads = static_cast<unsigned>(launch.block.count());
     regions = Regions(launch);
     sites.clear();
@@ -158,6 +161,7 @@ bool AccessRecorder::State::begin_block(Dim3 index) {
 void AccessRecorder::State::accesses(unsigned thread, std::span<const ObservedAccess> list) {
     if (thread >= threads) return;
     requests.add(thread, list);
+    if (!list.empty()) report_vector(thread, list.back());
     if (requests.pending_bytes() > kMostPendingBytes) make_room(thread);
 }
 
@@ -235,62 +239,64 @@ std::uint32_t AccessRecorder::State::new_instruction(const AccessCode& code) {
     const auto source = known ? sources.try_emplace(key, source_count).first->second : source_count;
     if (source == source_count) ++source_count;
     codes.push_back(code);
+    if (options.problems) check_declaration(code, site.place);
     places.push_back(std::move(site.place));
     return source;
 }
 
-void AccessRecorder::State::name_variable(AccessProblem& problem, int variable) {
-    if (variable == kNoVariable) return;
-    const SharedRange& range = regions.variables()[static_cast<std::size_t>(variable)];
-    problem.variable = range.name;
-    problem.variable_bytes = range.size_bytes;
-    if (!range.dynamic) problem.variable_line = lines->line_of_variable(range.name);
-}
-
-void AccessRecorder::State::name_tensor(AccessProblem& problem, std::uint64_t address) const {
-    const MemoryRange* const tensor = regions.nearest(address, static_cast<std::uint64_t>(problem.bytes));
-    problem.offset = static_cast<std::int64_t>(tensor != nullptr ? address - tensor->address : address);
-    if (tensor == nullptr) return;
-    problem.tensor = tensor->name;
-    problem.variable_bytes = tensor->size_bytes;
-}
-
-AccessProblem AccessRecorder::State::problem_of(ProblemKind kind, unsigned thread,
-                                                const ObservedAccess& access) {
+// Variables lie at multiples of a large power of two here, so what they need not do on a GPU is read from the declaration.
+void AccessRecorder::State::check_declaration(const AccessCode& code, const SourcePlace& place) {
+    if (code.variable == kNoVariable || code.unaligned_type || code.copied || !has_cost(code.kind)) return;
+    const SharedRange& range = regions.variables()[static_cast<std::size_t>(code.variable)];
+    const std::uint64_t declared = range.dynamic ? 0 : lines->alignment_of_variable(range.name);
+    if (declared == 0 || declared >= static_cast<std::uint64_t>(part_bytes(code.bytes))) return;
     AccessProblem problem;
-    problem.kind = kind;
-    problem.place = lines->place(access.code, access.caller);
-    problem.access = access.kind;
-    problem.thread = thread;
-    problem.bytes = access.bytes;
+    problem.kind = ProblemKind::misaligned;
+    problem.place = place;
+    problem.access = code.kind;
+    problem.bytes = code.bytes;
     problem.block = block;
-    return problem;
+    where().name_variable(problem, code.variable);
+    add(std::move(problem));
 }
 
-void AccessRecorder::State::out_of_bounds(unsigned thread, const ObservedAccess& access,
-                                          const Region& region) {
+// A vector that is not aligned may end the process right after it was told, before it is counted.
+void AccessRecorder::State::report_vector(unsigned thread, const ObservedAccess& access) {
+    constexpr std::uint64_t kVector = 16;
+    if (access.bytes != kVector || access.unaligned_type || access.address % kVector == 0 ||
+        access.kind == AccessKind::idle_lane || vector_reported || !report || !options.problems)
+        return;
+    vector_reported = true;
+    AccessProblem problem = where().problem(ProblemKind::misaligned, thread, access);
+    where().name_memory(problem, access.address);
+    problem.count = 1;
+    report(problem);
+}
+
+void AccessRecorder::State::out_of_bounds(unsigned thread, const ObservedAccess& access, const Region&) {
     if (!options.problems) return;
-    AccessProblem problem = problem_of(ProblemKind::out_of_bounds, thread, access);
-    if (region.variable != kNoVariable) {
-        name_variable(problem, region.variable);
-        problem.offset = static_cast<std::int64_t>(
-            access.address - regions.variables()[static_cast<std::size_t>(region.variable)].address);
-    } else {
-        name_tensor(problem, access.address);
-    }
+    AccessProblem problem = where().problem(ProblemKind::out_of_bounds, thread, access);
+    where().name_memory(problem, access.address);
     add(std::move(problem));
 }
 
 void AccessRecorder::State::read_only(unsigned thread, const ObservedAccess& access) {
-    AccessProblem problem = problem_of(ProblemKind::read_only, thread, access);
+    AccessProblem problem = where().problem(ProblemKind::read_only, thread, access);
     if (const MemoryRange* const constant = regions.constant(access.address, access.bytes);
         constant != nullptr) {
         problem.variable = constant->name;
         problem.variable_bytes = constant->size_bytes;
         problem.offset = static_cast<std::int64_t>(access.address - constant->address);
     } else {
-        name_tensor(problem, access.address);
+        where().name_tensor(problem, access.address);
     }
+    add(std::move(problem));
+}
+
+void AccessRecorder::State::idle_lane(unsigned thread, const ObservedAccess& access) {
+    if (!options.problems) return;
+    AccessProblem problem = where().problem(ProblemKind::uninitialised, thread, access);
+    problem.offset = static_cast<std::int64_t>(access.address);
     add(std::move(problem));
 }
 
@@ -308,7 +314,7 @@ void AccessRecorder::State::found(const RaceFinding& finding) {
     }
     problem.bytes = static_cast<int>(finding.bytes);
     problem.block = block;
-    name_variable(problem, code.variable);
+    where().name_variable(problem, code.variable);
     problem.offset = static_cast<std::int64_t>(
         finding.offset - regions.variables()[static_cast<std::size_t>(code.variable)].offset);
     add(std::move(problem));
@@ -324,13 +330,7 @@ void AccessRecorder::State::misaligned(std::uint32_t instruction, unsigned threa
     problem.thread = thread;
     problem.bytes = code.bytes;
     problem.block = block;
-    name_variable(problem, code.variable);
-    if (code.variable == kNoVariable) {
-        name_tensor(problem, address);
-    } else {
-        const Region& region = regions.find(address);
-        problem.offset = static_cast<std::int64_t>(address - regions.origin(region.first, code.variable));
-    }
+    where().name_memory(problem, address);
     add(std::move(problem));
 }
 

@@ -61,10 +61,11 @@ class Regions {
     /// An upper bound of the offsets of all variables.
     std::uint64_t shared_bytes() const { return shared_bytes_; }
     /// The address that alignment is relative to, for an access in the region that begins at `first`: the
-    /// start of the variable or buffer, which a GPU aligns to 128 bytes or more; 0 when buffers are not
-    /// known.
+    /// start of the variable, which a GPU aligns to 128 bytes or more, or the multiple of them at which or behind which the
+    /// buffer begins; 0 when buffers are not known.
     std::uint64_t origin(std::uint64_t first, int variable) const {
-        return variable != kNoVariable || buffers_known_ ? first : 0;
+        constexpr std::uint64_t kAligned = 128;
+        return variable != kNoVariable ? first : buffers_known_ ? first / kAligned * kAligned : 0;
     }
     /// The offset of an address of that variable among all shared bytes.
     std::uint64_t offset(std::uint64_t address, int variable) const {

@@ -172,6 +172,10 @@ void AccessRequests::add(unsigned thread, std::span<const ObservedAccess> access
 
 // An access that does not match the next request in the list.
 void AccessRequests::add_other(unsigned thread, const ObservedAccess& access) {
+    if (access.kind == AccessKind::idle_lane) {
+        sink_.idle_lane(thread, access);
+        return;
+    }
     if (region_ == nullptr || !region_->holds(access.address)) region_ = &regions_->find(access.address);
     const Region& region = *region_;
     if (access.bytes == 0) return;
@@ -186,9 +190,9 @@ void AccessRequests::add_other(unsigned thread, const ObservedAccess& access) {
         return;
     }
     if (access.kind == AccessKind::bulk_load || access.kind == AccessKind::bulk_store) return;
-    AccessCode code{access.code,           access.caller,
-                    access.bytes,          access.kind,
-                    access.unaligned_type, region.kind == RegionKind::shared ? region.variable : kNoVariable};
+    const int variable = region.kind == RegionKind::shared ? region.variable : kNoVariable;
+    const AccessCode code{access.code,           access.caller, access.bytes, access.kind,
+                          access.unaligned_type, variable,      access.copied};
     const std::uint32_t instruction = instruction_of(code);
     if (tell_each_) sink_.each_access(thread, access.address, instruction);
 

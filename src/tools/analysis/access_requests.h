@@ -25,6 +25,7 @@ struct AccessCode {
     AccessKind kind = AccessKind::load;
     bool unaligned_type = false;
     int variable = kNoVariable;  ///< of shared memory
+    bool copied = false;
 
     bool operator==(const AccessCode&) const = default;
 };
@@ -91,6 +92,8 @@ class AccessSink {
     virtual void out_of_bounds(unsigned thread, const ObservedAccess& access, const Region& region) = 0;
     /// A write to a region that is read-only. As one that is out of bounds, it belongs to no request.
     virtual void read_only(unsigned thread, const ObservedAccess& access) = 0;
+    /// A shuffle that reads a lane which does not take part.
+    virtual void idle_lane(unsigned thread, const ObservedAccess& access) = 0;
     /// Every access within bounds, in order; only while enabled by tell_each().
     virtual void each_access(unsigned thread, std::uint64_t address, std::uint32_t instruction) = 0;
 };

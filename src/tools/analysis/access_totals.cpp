@@ -71,6 +71,7 @@ void AccessTotals::add_each(const RequestList& list, std::span<const AccessCode>
         return Seen{request, code, sums, site, found.pattern, address, base, width};
     };
     for (std::size_t i = 0; i < list.requests.size(); ++i) {
+        if (!has_cost(codes[list.requests[i].instruction].kind)) continue;
         const Seen seen = see(i);
         const bool shared = seen.sums.site.is_shared();
         if (!shared && banks_.equal_pairs_merge && i + 1 < list.requests.size() &&

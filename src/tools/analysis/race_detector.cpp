@@ -27,6 +27,7 @@ RaceAccess access_of(AccessKind kind) {
         case AccessKind::matrix_load:
             return RaceAccess::read;
         case AccessKind::atomic:
+        case AccessKind::barrier_use:
             return RaceAccess::atomic;
         default:
             return RaceAccess::write;
@@ -49,6 +50,7 @@ RaceDetector::RaceDetector(const Regions& regions, unsigned threads, unsigned wa
 void RaceDetector::begin_block() {
     std::ranges::fill(written_, std::uint8_t{0});
     std::ranges::fill(last_write_, kPartly);
+    under_way_.clear();
     next_interval();
 }
 
@@ -72,7 +74,19 @@ std::uint64_t RaceDetector::offset_of(const RequestList& list, std::size_t reque
            static_cast<std::uint64_t>(relative);
 }
 
+bool RaceDetector::has_copies(std::span<RequestList* const> pending,
+                              std::span<const AccessCode> codes) const {
+    if (!under_way_.empty()) return true;
+    const auto begins = [](const AccessCode& code) { return code.kind == AccessKind::async_copy; };
+    return std::ranges::any_of(codes, begins) && std::ranges::any_of(pending, [&](const RequestList* list) {
+               return std::ranges::any_of(list->requests, [&](const Request& request) {
+                   return begins(codes[request.instruction]);
+               });
+           });
+}
+
 void RaceDetector::meet_all(std::span<RequestList* const> pending, std::span<const AccessCode> codes) {
+    if (!one_by_one_ && has_copies(pending, codes)) begin_one_by_one(pending, codes);
     if (!one_by_one_) {
         bool written = false;
         for (const RequestList* const list : pending) {
@@ -258,10 +272,31 @@ void RaceDetector::begin_one_by_one(std::span<RequestList* const> pending,
     }
 }
 
+// The copy that an access to the bytes of `mask` meets, be it the thread's own. Notes those that begin and arrive.
+std::optional<RaceOther> RaceDetector::copy_under_way(std::size_t word, unsigned mask, unsigned thread,
+                                                      AccessKind kind, std::uint32_t instruction) {
+    std::optional<RaceOther> met;
+    if (const auto found = under_way_.find(word); found != under_way_.end()) {
+        const bool arrives = kind == AccessKind::async_arrival && found->second.thread == thread;
+        if (!arrives) met = found->second;
+        // A race is reported once.
+        under_way_.erase(found);
+    }
+    if (met) met->mask = mask;
+    if (kind == AccessKind::async_copy)
+        under_way_.insert_or_assign(word, RaceOther{thread, instruction, mask});
+    return met;
+}
+
 void RaceDetector::access(unsigned thread, std::uint64_t address, std::uint32_t instruction,
                           const AccessCode& code) {
     if (code.variable == kNoVariable) return;
     const std::uint64_t offset = regions_.offset(address, code.variable);
+    // TMA's own accesses are not checked: the thread that finds a box is not the one that wrote it.
+    if (code.kind == AccessKind::bulk_arrival) {
+        initialise(offset, code.bytes);
+        return;
+    }
     const RaceAccess kind = access_of(code.kind);
     std::optional<RaceFinding> race, empty;
     const auto find = [&](std::optional<RaceFinding>& finding, std::uint64_t at, unsigned bytes) {
@@ -276,7 +311,9 @@ void RaceDetector::access(unsigned thread, std::uint64_t address, std::uint32_t 
     for (std::uint64_t at = offset; at < offset + code.bytes;) {
         const std::uint64_t word = at / kWord, end = std::min((word + 1) * kWord, offset + code.bytes);
         const unsigned mask = ((1u << (end - at)) - 1) << at % kWord;
-        const auto other = cells_->access(word, mask, thread, kind, instruction, clocks_);
+        const auto copy = copy_under_way(word, mask, thread, code.kind, instruction);
+        auto other = cells_->access(word, mask, thread, kind, instruction, clocks_);
+        if (copy && !other) other = copy;
         if (other) {
             const bool first = !race;
             find(race, word * kWord + static_cast<unsigned>(std::countr_zero(other->mask)),

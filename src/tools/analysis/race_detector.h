@@ -4,12 +4,14 @@
 // threads synchronise only by barriers of the whole block, two conflicting accesses between two barriers race,
 // whatever their order: the writes of an interval are recorded per byte, and reads are compared with them. From
 // the first other synchronisation on (__syncwarp, a release, an acquire), each access of that interval is
-// checked by race_cells.h.
+// checked by race_cells.h; so is each of an interval in which asynchronous copies are under way. Such a copy is a store twice,
+// when it begins and when it arrives, and what any thread accesses in between conflicts with it, whatever barriers there are.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -60,6 +62,9 @@ class RaceDetector {
     void check_read(unsigned thread, std::uint64_t offset, unsigned bytes, RaceAccess access,
                     std::uint32_t instruction);
     RaceOther writer_other_than(unsigned thread, std::uint64_t at) const;
+    bool has_copies(std::span<RequestList* const> pending, std::span<const AccessCode> codes) const;
+    std::optional<RaceOther> copy_under_way(std::size_t word, unsigned mask, unsigned thread, AccessKind kind,
+                                            std::uint32_t instruction);
     void initialise(std::uint64_t offset, unsigned bytes);
     void next_interval();
 
@@ -76,6 +81,9 @@ class RaceDetector {
     // while some bytes are unwritten.
     std::vector<std::uint8_t> written_;
     std::vector<std::uint32_t> last_write_;
+
+    // Asynchronous copies that have not arrived, by word: they move whole ones.
+    std::unordered_map<std::size_t, RaceOther> under_way_;
 
     bool one_by_one_ = false;
     RaceClocks clocks_;

@@ -147,7 +147,8 @@ std::optional<Variant> HostRecorder::naive(const Variant& host_variant) const {
 
 AnyKernel HostRecorder::build(const Variant& host_variant) { return service_->build(host_variant); }
 
-Recording HostRecorder::record(const AnyKernel& kernel, const Sizes& sizes, const RecorderOptions& options) {
+Recording HostRecorder::record(const AnyKernel& kernel, const Sizes& sizes, const RecorderOptions& options,
+                               int skew) {
     const auto work = [&](const auto& tell) {
         AccessRecorder recorder(options);
         // Reading what nobody has written is a warning at most, and seldom why a launch fails.
@@ -157,6 +158,7 @@ Recording HostRecorder::record(const AnyKernel& kernel, const Sizes& sizes, cons
         Relay::Turn turn(*relay_, recorder);
         RunOptions run;
         run.sizes = sizes;
+        run.skew = skew;
         run.check = Check::none;
         run.time = false;
         run.on_phase = tell;

@@ -27,8 +27,9 @@ class HostRecorder {
     std::optional<Variant> naive(const Variant& host_variant) const;
     /// Compiles it, or finds it in the cache. From any thread. Throws BuildError.
     AnyKernel build(const Variant& host_variant);
-    /// One launch. One thread at a time. Throws what Runner::run throws.
-    Recording record(const AnyKernel& kernel, const Sizes& sizes, const RecorderOptions& options);
+    /// One launch. skew: RunOptions::skew. One thread at a time. Throws what Runner::run throws.
+    Recording record(const AnyKernel& kernel, const Sizes& sizes, const RecorderOptions& options,
+                     int skew = 0);
 
   private:
     class Relay;

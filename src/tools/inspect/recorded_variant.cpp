@@ -29,8 +29,7 @@ bool does(std::string_view instruction, Memory memory, AccessKind kind) {
             return word == "STSM";
         case AccessKind::async_copy:
             return word == "LDGSTS";
-        case AccessKind::bulk_load:
-        case AccessKind::bulk_store:
+        default:
             break;  // of no site
     }
     return false;

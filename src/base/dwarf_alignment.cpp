@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/dwarf_alignment.h"
+
+#include <algorithm>
+
+namespace kiln::dwarf {
+namespace {
+
+constexpr int kDeepest = 64;  // of damaged files
+
+std::uint64_t number_of(const Api& api, Entry& entry, AttributeName name) {
+    Attribute attribute{};
+    std::uint64_t number = 0;
+    if (api.attribute(&entry, name, &attribute) == nullptr || api.number(&attribute, &number) != 0) return 0;
+    return number;
+}
+
+std::uint64_t alignment_of_type(const Api& api, Entry type, int depth);
+
+/// Of an entry that has a type: a variable, a member, a qualifier.
+std::uint64_t alignment_of(const Api& api, Entry entry, int depth) {
+    if (const std::uint64_t declared = number_of(api, entry, kAlignment); declared != 0) return declared;
+    Attribute attribute{};
+    Entry type{};
+    if (api.attribute(&entry, kType, &attribute) == nullptr || api.reference(&attribute, &type) == nullptr)
+        return 0;
+    return alignment_of_type(api, type, depth + 1);
+}
+
+/// The most of its members and bases; 0 where one of them is not known.
+std::uint64_t alignment_of_class(const Api& api, Entry type, int depth) {
+    std::uint64_t most = 0;
+    Entry entry{};
+    if (api.child(&type, &entry) != 0) return 0;
+    do {
+        const int tag = api.tag(&entry);
+        Attribute attribute{};
+        if ((tag != kMember && tag != kInheritance) ||
+            (tag == kMember && api.attribute(&entry, kDataMemberLocation, &attribute) == nullptr &&
+             api.tag(&type) != kUnion))
+            continue;  // a static member has no place in the object
+        const std::uint64_t one = alignment_of(api, entry, depth);
+        if (one == 0) return 0;
+        most = std::max(most, one);
+    } while (api.sibling(&entry, &entry) == 0);
+    return most;
+}
+
+std::uint64_t alignment_of_type(const Api& api, Entry type, int depth) {
+    if (depth > kDeepest) return 0;
+    Attribute attribute{};
+    if (const std::uint64_t declared = number_of(api, type, kAlignment); declared != 0) return declared;
+    switch (api.tag(&type)) {
+        case kArray:
+            if (api.attribute(&type, kVector, &attribute) != nullptr) return 0;
+            return alignment_of(api, type, depth);
+        case kTypedef:
+        case kConstant:
+        case kVolatile:
+            return alignment_of(api, type, depth);
+        case kBaseType:
+        case kEnumeration:
+        case kPointer:
+            return number_of(api, type, kByteSize);
+        case kStructure:
+        case kClass:
+        case kUnion:
+            return alignment_of_class(api, type, depth);
+        default:
+            return 0;
+    }
+}
+
+/// Its location ends in the operation that makes a thread-local address.
+bool is_thread_local(const Api& api, Entry& entry) {
+    constexpr unsigned kExpression = 0x18;  // the form: its length in a byte, and its operations
+    constexpr unsigned char kFormTlsAddress = 0x9b, kGnuPushTlsAddress = 0xe0;
+    Attribute attribute{};
+    if (api.attribute(&entry, kLocation, &attribute) == nullptr || attribute.form != kExpression)
+        return false;
+    const unsigned length = attribute.value[0];
+    if (length == 0 || length >= 0x80) return false;
+    return attribute.value[length] == kFormTlsAddress || attribute.value[length] == kGnuPushTlsAddress;
+}
+
+std::uint64_t search(const Api& api, Entry scope, const std::string& name, int depth) {
+    std::uint64_t most = 0;
+    Entry entry{};
+    if (depth > kDeepest || api.child(&scope, &entry) != 0) return 0;
+    do {
+        switch (api.tag(&entry)) {
+            case kVariable:
+                if (const char* const found = api.name(&entry);
+                    found != nullptr && found == name && is_thread_local(api, entry))
+                    most = std::max(most, alignment_of(api, entry, 0));
+                break;
+            case kSubprogram:
+            case kLexicalBlock:
+            case kInlinedSubroutine:
+            case kNamespace:
+            case kStructure:
+            case kClass:
+                most = std::max(most, search(api, entry, name, depth + 1));
+                break;
+            default:
+                break;
+        }
+    } while (api.sibling(&entry, &entry) == 0);
+    return most;
+}
+
+}  // namespace
+
+std::uint64_t alignment_of_thread_local(const Api& api, Entry scope, const std::string& name) {
+    return search(api, scope, name, 0);
+}
+
+}  // namespace kiln::dwarf

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The alignment that the declaration of a thread-local variable promises, by the debug information: what alignas says, or
+// what its type needs. How the linker places the variable may be better.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/dwarf_api.h"
+
+namespace kiln::dwarf {
+
+/// Of the thread-local variables of this name below `scope`; where several have it, the most. 0: none, or it is not known.
+std::uint64_t alignment_of_thread_local(const Api& api, Entry scope, const std::string& name);
+
+}  // namespace kiln::dwarf
