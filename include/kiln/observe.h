@@ -61,7 +61,7 @@ struct ObservedAccess {
     AccessKind kind = AccessKind::load;  ///< what it does with them
     /// Its type promises no alignment to its size (a packed one, or memcpy's): on a GPU it becomes several.
     bool unaligned_type = false;
-    /// A piece of what memcpy and its like copy, or of a struct: as wide as its address allows, whatever its type promises.
+    /// A piece of what memcpy or memmove copies, or of a struct: as wide as its address allows, whatever its type promises.
     bool copied = false;
 };
 

@@ -44,7 +44,7 @@ inline void change_barrier(kiln::Barrier* barrier, unsigned arrived, long long b
     __builtin_memcpy(barrier, &state, sizeof(state));
 }
 
-/// What arrivals at a phase release and waits for it acquire. Two take turns: a wait for one phase, even where it does not wait
+/// What arrivals at a phase release and waits for it acquire. Two alternate: a wait for one phase, even where it does not wait
 /// because its parity is wrong, learns nothing of the arrivals at the other.
 inline const void* phase_object(const kiln::Barrier* barrier, unsigned parity) {
     return reinterpret_cast<const char*>(barrier) + (parity & 1u);

@@ -36,10 +36,7 @@ static_assert(agree(kiln_host::AccessKind::load, AccessKind::load) &&
               agree(kiln_host::AccessKind::async_copy, AccessKind::async_copy) &&
               agree(kiln_host::AccessKind::bulk_load, AccessKind::bulk_load) &&
               agree(kiln_host::AccessKind::bulk_store, AccessKind::bulk_store) &&
-              agree(kiln_host::AccessKind::async_arrival, AccessKind::async_arrival) &&
-              agree(kiln_host::AccessKind::bulk_arrival, AccessKind::bulk_arrival) &&
               agree(kiln_host::AccessKind::barrier_init, AccessKind::barrier_init) &&
-              agree(kiln_host::AccessKind::barrier_use, AccessKind::barrier_use) &&
               agree(kiln_host::AccessKind::idle_lane, AccessKind::idle_lane));
 
 }  // namespace
