@@ -77,28 +77,6 @@ __forceinline__ unsigned warp_number() { return current->warp; }
 #include "kiln/host_math.h"
 #include "kiln/host_types.h"
 
-#if defined(KILN_HOST_RECORD)
-// The C library's own stores would not be seen.
-namespace kiln_host {
-
-inline void seen_sincosf(float x, float* sine, float* cosine) {
-    float of_sine, of_cosine;
-    sincosf(x, &of_sine, &of_cosine);
-    *sine = of_sine;
-    *cosine = of_cosine;
-}
-inline void seen_sincos(double x, double* sine, double* cosine) {
-    double of_sine, of_cosine;
-    sincos(x, &of_sine, &of_cosine);
-    *sine = of_sine;
-    *cosine = of_cosine;
-}
-
-}  // namespace kiln_host
-#define sincosf(...) ::kiln_host::seen_sincosf(__VA_ARGS__)
-#define sincos(...) ::kiln_host::seen_sincos(__VA_ARGS__)
-#endif
-
 constexpr int warpSize = kiln_host::kWarpSize;
 
 namespace kiln {

@@ -67,6 +67,17 @@ int printf(const char*, ...);
 #define KILN_IN_PLACE extern __inline__ __attribute__((__gnu_inline__, __always_inline__))
 KILN_IN_PLACE float fmaxf(float a, float b) noexcept { return b < a || b != b ? a : b; }
 KILN_IN_PLACE float fminf(float a, float b) noexcept { return a < b || b != b ? a : b; }
+#if defined(KILN_HOST_RECORD)
+// The C library's own stores would not be seen.
+KILN_IN_PLACE void sincosf(float x, float* sine, float* cosine) noexcept {
+    *sine = sinf(x);
+    *cosine = cosf(x);
+}
+KILN_IN_PLACE void sincos(double x, double* sine, double* cosine) noexcept {
+    *sine = sin(x);
+    *cosine = cos(x);
+}
+#endif
 KILN_IN_PLACE double fmax(double a, double b) noexcept { return b < a || b != b ? a : b; }
 KILN_IN_PLACE double fmin(double a, double b) noexcept { return a < b || b != b ? a : b; }
 

@@ -25,12 +25,13 @@
 #define __global__ __attribute__((noinline, flatten))
 // Kept, though nobody may read what is written to it, or the other way round. The linker leaves nothing behind it for a while
 // (src/compile/host_compiler.cpp), so that an overrun meets no other variable; an attribute would do that too, but the debug
-// information would not tell the alignment that the template declares. Without __constinit GCC guards arrays of kiln::half, as
+// information would not tell the alignment that the template declares. By 8 bytes, as GPUs' compilers align the pairs that they
+// move at once. Without __constinit GCC guards arrays of kiln::half, as
 // if they had to be initialised.
 #if defined(__clang__)
-#define __shared__ static __thread __attribute__((used))
+#define __shared__ static __thread __attribute__((aligned(8), used))
 #else
-#define __shared__ static __thread __constinit __attribute__((used))
+#define __shared__ static __thread __constinit __attribute__((aligned(8), used))
 #endif
 
 // By this visibility the symbol table tells constants from the module's other variables, so that writes to them are

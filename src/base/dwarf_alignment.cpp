@@ -17,14 +17,15 @@ std::uint64_t number_of(const Api& api, Entry& entry, AttributeName name) {
 
 std::uint64_t alignment_of_type(const Api& api, Entry type, int depth);
 
-/// Of an entry that has a type: a variable, a member, a qualifier.
+/// Of an entry that has a type: a variable, a member, a qualifier. A declaration raises the alignment of the type, and never
+/// lowers it. 0 where that is not known.
 std::uint64_t alignment_of(const Api& api, Entry entry, int depth) {
-    if (const std::uint64_t declared = number_of(api, entry, kAlignment); declared != 0) return declared;
     Attribute attribute{};
     Entry type{};
     if (api.attribute(&entry, kType, &attribute) == nullptr || api.reference(&attribute, &type) == nullptr)
         return 0;
-    return alignment_of_type(api, type, depth + 1);
+    const std::uint64_t of_type = alignment_of_type(api, type, depth + 1);
+    return of_type == 0 ? 0 : std::max(of_type, number_of(api, entry, kAlignment));
 }
 
 /// The most of its members and bases; 0 where one of them is not known.

@@ -121,7 +121,7 @@ TEST_F(Check, AMisalignedVector) {
     EXPECT_EQ(found->bytes, 4);
 }
 
-// Two arrays of floats, which a GPU need not place at multiples of 16.
+// An array of floats, which a GPU need not place at a multiple of 16, and one of pairs, which it places at one of 8.
 constexpr const char* kVectors = R"(//@ kernel vectors
 //@ param ALIGN int in 4, 16 = 4
 //@ block 64
@@ -132,18 +132,19 @@ constexpr const char* kVectors = R"(//@ kernel vectors
 #include "kiln/device.h"
 
 struct Pair { float of[2]; };
+struct alignas(16) Four { float of[4]; };
 
 extern "C" __global__ void vectors(int n, const float* x, float* y) {
     alignas(ALIGN) __shared__ float tile[65];
-    __shared__ unsigned long long twos[32];
+    __shared__ Four fours[16];
     __shared__ Pair pairs[32];
     const int t = threadIdx.x;
     tile[t] = x[t];
     if (t < 32) pairs[t].of[0] = pairs[t].of[1] = x[t];
     __syncthreads();
-    if (t < 32) twos[t] = *reinterpret_cast<const unsigned long long*>(tile + 2 * t);
+    if (t < 16) fours[t] = *reinterpret_cast<const Four*>(tile + 4 * t);
     __syncthreads();
-    y[t] = float(twos[t / 2]) + pairs[t / 2].of[t % 2];
+    y[t] = fours[t / 4].of[t % 4] + pairs[t / 2].of[t % 2];
 }
 )";
 
@@ -153,7 +154,7 @@ TEST_F(Check, AVectorOfAnArrayThatIsNotDeclaredAligned) {
     ASSERT_EQ(recording.problems.size(), 1U) << texts(recording);
     const AccessProblem& problem = recording.problems.front();
     EXPECT_EQ(problem.kind, ProblemKind::misaligned);
-    EXPECT_EQ(problem.place.line, line_of(kVectors, "twos[t] ="));
+    EXPECT_EQ(problem.place.line, line_of(kVectors, "fours[t] ="));
     EXPECT_EQ(problem.variable, "tile");
     EXPECT_NE(problem.text().find("alignas("), std::string::npos) << problem.text();
 }
