@@ -28,25 +28,6 @@ std::uint64_t alignment_of(const Api& api, Entry entry, int depth) {
     return of_type == 0 ? 0 : std::max(of_type, number_of(api, entry, kAlignment));
 }
 
-/// The most of its members and bases; 0 where one of them is not known.
-std::uint64_t alignment_of_class(const Api& api, Entry type, int depth) {
-    std::uint64_t most = 0;
-    Entry entry{};
-    if (api.child(&type, &entry) != 0) return 0;
-    do {
-        const int tag = api.tag(&entry);
-        Attribute attribute{};
-        if ((tag != kMember && tag != kInheritance) ||
-            (tag == kMember && api.attribute(&entry, kDataMemberLocation, &attribute) == nullptr &&
-             api.tag(&type) != kUnion))
-            continue;  // a static member has no place in the object
-        const std::uint64_t one = alignment_of(api, entry, depth);
-        if (one == 0) return 0;
-        most = std::max(most, one);
-    } while (api.sibling(&entry, &entry) == 0);
-    return most;
-}
-
 std::uint64_t alignment_of_type(const Api& api, Entry type, int depth) {
     if (depth > kDeepest) return 0;
     Attribute attribute{};
@@ -63,12 +44,8 @@ std::uint64_t alignment_of_type(const Api& api, Entry type, int depth) {
         case kEnumeration:
         case kPointer:
             return number_of(api, type, kByteSize);
-        case kStructure:
-        case kClass:
-        case kUnion:
-            return alignment_of_class(api, type, depth);
         default:
-            return 0;
+            return 0;  // also of a class: compilers copy it by accesses of other widths
     }
 }
 
