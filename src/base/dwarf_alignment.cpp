@@ -7,6 +7,7 @@ namespace kiln::dwarf {
 namespace {
 
 constexpr int kDeepest = 64;  // of damaged files
+constexpr std::uint64_t kWidest = 16;
 
 std::uint64_t number_of(const Api& api, Entry& entry, AttributeName name) {
     Attribute attribute{};
@@ -17,7 +18,7 @@ std::uint64_t number_of(const Api& api, Entry& entry, AttributeName name) {
 
 std::uint64_t alignment_of_type(const Api& api, Entry type, int depth);
 
-/// Of an entry that has a type: a variable, a member, a qualifier. A declaration raises the alignment of the type, and never
+/// Of an entry that has a type: a variable, an array, a qualifier. A declaration raises the alignment of the type, and never
 /// lowers it. 0 where that is not known.
 std::uint64_t alignment_of(const Api& api, Entry entry, int depth) {
     Attribute attribute{};
@@ -31,7 +32,7 @@ std::uint64_t alignment_of(const Api& api, Entry entry, int depth) {
 std::uint64_t alignment_of_type(const Api& api, Entry type, int depth) {
     if (depth > kDeepest) return 0;
     Attribute attribute{};
-    if (const std::uint64_t declared = number_of(api, type, kAlignment); declared != 0) return declared;
+    const std::uint64_t declared = number_of(api, type, kAlignment), bytes = number_of(api, type, kByteSize);
     switch (api.tag(&type)) {
         case kArray:
             if (api.attribute(&type, kVector, &attribute) != nullptr) return 0;
@@ -43,9 +44,15 @@ std::uint64_t alignment_of_type(const Api& api, Entry type, int depth) {
         case kBaseType:
         case kEnumeration:
         case kPointer:
-            return number_of(api, type, kByteSize);
+            return bytes;
+        case kStructure:
+        case kClass:
+        case kUnion:
+            // A compiler that knows of 8 bytes copies one of 16 at once, which a GPU's does not.
+            if (declared < kWidest && bytes >= kWidest) return 0;
+            return std::max<std::uint64_t>(declared, 1);
         default:
-            return 0;  // also of a class: compilers copy it by accesses of other widths
+            return 0;
     }
 }
 

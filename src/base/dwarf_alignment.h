@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The alignment that the declaration of a thread-local variable promises, by the debug information: what alignas says, or
-// what its type needs. How the linker places the variable may be better.
+// what its type needs. How the linker places the variable may be better. Not known of classes of 16 bytes and more without
+// an alignas of that.
 #pragma once
 
 #include <cstdint>

@@ -45,6 +45,7 @@ enum Tag : int {
     kPointer = 0x0f,
     kStructure = 0x13,
     kTypedef = 0x16,
+    kUnion = 0x17,
     kInlinedSubroutine = 0x1d,
     kBaseType = 0x24,
     kConstant = 0x26,

@@ -24,9 +24,10 @@ struct IncludedName {
 
 /// What the #include and __has_include of a text name, in their order. Throws TemplateError, with the line, for a file
 /// that the text names past the key: an absolute name or one with ".." (#include, #include_next, #import, #embed,
-/// __has_include, __has_embed), a name that only a macro gives, a file that the assembler would read (.incbin,
-/// .include in a string), a question that is part of a macro, and the date and time of the compile (__DATE__, __TIME__, __TIMESTAMP__). Reads the text as a
-/// preprocessor does: lines joined by a backslash, comments, strings, digraphs. A dead branch counts too.
+/// __has_include, __has_embed, #pragma dependency), a name that only a macro gives, a file that the assembler would read
+/// (.incbin, .include in a string), a question that is part of a macro or has no parentheses, a carriage return without a
+/// line feed, and the date and time of the compile (__DATE__, __TIME__, __TIMESTAMP__). Reads the text as a preprocessor
+/// does: lines joined by a backslash, comments, strings, digraphs. A dead branch counts too.
 std::vector<IncludedName> checked_includes(std::string_view text, const std::string& file);
 
 /// What checked_includes() throws for, in a text that is no file: the first, with its place, from 1.

@@ -238,12 +238,13 @@ int SourceLines::line_of_variable(const std::string& name) {
     return slot->second;
 }
 
-std::uint64_t SourceLines::alignment_of_variable(const std::string& name) const {
-    std::uint64_t most = 0;
-    if (reader_ == nullptr) return most;
+std::uint64_t SourceLines::alignment_of_variable(const std::string& name) {
+    const auto [slot, is_new] = alignments_.try_emplace(name, 0);
+    if (!is_new || reader_ == nullptr) return slot->second;
     for (const CompileUnit& unit : reader_->units)
-        most = std::max(most, dwarf::alignment_of_thread_local(reader_->api, unit.entry, name));
-    return most;
+        slot->second =
+            std::max(slot->second, dwarf::alignment_of_thread_local(reader_->api, unit.entry, name));
+    return slot->second;
 }
 
 inline namespace KILN_ABI {

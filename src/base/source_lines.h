@@ -34,13 +34,14 @@ class SourceLines {
     /// Where the template declares the variable; 0: not known, or in a header.
     int line_of_variable(const std::string& name);
     /// What the declaration of a shared variable aligns it to; 0: not known.
-    std::uint64_t alignment_of_variable(const std::string& name) const;
+    std::uint64_t alignment_of_variable(const std::string& name);
 
   private:
     struct Reader;
     std::unique_ptr<Reader> reader_;  // null: nothing can be read
     std::map<std::pair<std::uint32_t, std::uint32_t>, SourcePlace> places_;
     std::map<std::string, int> variables_;
+    std::map<std::string, std::uint64_t> alignments_;
 };
 
 }  // namespace kiln

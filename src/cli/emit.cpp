@@ -38,7 +38,7 @@ std::pair<std::string, std::vector<std::string_view>> marks_of(Emit what) {
         case Emit::binary:
             return {"binary", binary_marks()};
         case Emit::log:
-            return {"log of a compiler", {"ptxas info"}};
+            return {"log", {}};  // any text of a compiler: nothing tells whose it is
         case Emit::key:
             return {"key", {"\nkiln-key "}};
     }
@@ -52,7 +52,7 @@ void write_emitted(const std::string& content, const Options& options, const Ter
     output.check_json(options.json);
     if (options.emit == Emit::binary) output.check_terminal(terminal);
     const auto [what, marks] = marks_of(*options.emit);
-    output.check_replaces(what, marks);
+    if (!marks.empty()) output.check_replaces(what, marks);
     if (output.is_standard_output())
         terminal.print(content);
     else

@@ -43,6 +43,10 @@ void Output::check_replaces(const std::string& what, const std::vector<std::stri
     constexpr std::size_t kHeadBytes = 4096;
     if (is_stream_) return;
     std::ifstream file(path_, std::ios::binary);
+    if (!file && std::filesystem::exists(status_of(path_)))
+        throw UsageError(what_ + ": " + path_.string() +
+                         " is there and can't be read, so that it may be no " + what +
+                         " that Kiln wrote, and is not overwritten; name another file, or remove it.");
     std::string head(kHeadBytes, '\0');
     file.read(head.data(), static_cast<std::streamsize>(head.size()));
     head.resize(static_cast<std::size_t>(file.gcount()));

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <vector>
 
 namespace kiln {
 namespace {
@@ -30,19 +31,22 @@ std::string_view operand_of(std::string_view line) {
     return rest.empty() || rest.starts_with("//") ? line.substr(0, end + 1) : std::string_view();
 }
 
-}  // namespace
+struct Line {
+    std::size_t begin, end;  // in the text
+    std::string_view operand;
+};
 
-HoistedIncludes hoisted_includes(const Source& source) {
-    HoistedIncludes found{{}, source.text};
+std::vector<Line> hoisted_lines(const Source& source) {
+    std::vector<Line> lines;
     bool has_open = false;
-    if (source.open_includes.empty()) return found;
+    if (source.open_includes.empty()) return lines;
     const std::string_view text = source.text;
     const std::size_t own = own_text_begin(text);
-    if (own == text.npos) return found;
-    for (std::size_t begin = text.find('\n', own); begin < text.size();) {
-        const std::size_t start = ++begin, end = std::min(text.find('\n', start), text.size());
-        const std::string_view line = without_blanks(text.substr(start, end - start));
-        begin = end;
+    if (own == text.npos) return lines;
+    for (std::size_t at = text.find('\n', own); at < text.size();) {
+        const std::size_t begin = ++at, end = std::min(text.find('\n', begin), text.size());
+        const std::string_view line = without_blanks(text.substr(begin, end - begin));
+        at = end;
         if (line.find('\\') != line.npos) break;  // it may go on
         if (line.empty() || line.starts_with("//")) continue;
         const std::string_view operand = operand_of(line);
@@ -51,12 +55,28 @@ HoistedIncludes hoisted_includes(const Source& source) {
         // A header of the template's own may use what the template declares.
         if (!is_open && !operand.substr(1).starts_with("kiln/")) break;
         has_open = has_open || is_open;
-        found.lines.append("#include ").append(operand).append("\n");
-        std::fill_n(found.rest.begin() + static_cast<std::ptrdiff_t>(start), end - start, ' ');
+        lines.push_back({begin, end, operand});
     }
-    if (!has_open) return {{}, source.text};
-    found.lines.insert(0, "#include \"kiln/device.h\"\n");
-    return found;
+    if (!has_open) lines.clear();
+    return lines;
+}
+
+}  // namespace
+
+std::string hoisted_includes(const Source& source) {
+    std::string text;
+    for (const Line& line : hoisted_lines(source)) {
+        if (text.empty()) text = "#include \"kiln/device.h\"\n";
+        text.append("#include ").append(line.operand).append("\n");
+    }
+    return text;
+}
+
+std::string without_hoisted_includes(const Source& source) {
+    std::string text = source.text;
+    for (const Line& line : hoisted_lines(source))
+        text.replace(line.begin, line.end - line.begin, line.end - line.begin, ' ');
+    return text;
 }
 
 }  // namespace kiln

@@ -15,10 +15,9 @@
 
 namespace kiln {
 
-struct HoistedIncludes {
-    std::string lines;  ///< that of kiln/device.h first; empty where there is none of an include directory
-    std::string rest;   ///< the source's text with these lines blank, so that all others keep their numbers
-};
-HoistedIncludes hoisted_includes(const Source& source);
+/// The #include lines, that of kiln/device.h first; empty where there is none of an include directory.
+std::string hoisted_includes(const Source& source);
+/// The source's text with these lines blank, so that all others keep their numbers.
+std::string without_hoisted_includes(const Source& source);
 
 }  // namespace kiln

@@ -214,6 +214,12 @@ bool names_a_word(std::string_view before) {
     return std::ranges::find(kWords, before) != std::end(kWords);
 }
 
+// [[gnu::__noinline__]]
+bool is_qualified(std::string_view before) {
+    const std::size_t last = before.find_last_not_of(" \t\r\n");
+    return last != before.npos && before.substr(0, last + 1).ends_with("::");
+}
+
 }  // namespace
 
 std::string with_host_keywords(std::string_view text) {
@@ -227,7 +233,9 @@ std::string with_host_keywords(std::string_view text) {
         end = behind_token(text, at);
         const std::string_view token = text.substr(at, end - at);
         if (token == "static" && (before == kShared || next_word(text, end) == kShared)) continue;
-        result += token == kNoInline && !names_a_word(before) ? "__attribute__((noinline))" : token;
+        const bool is_keyword =
+            token == kNoInline && !names_a_word(before) && !is_qualified(text.substr(0, at));
+        result += is_keyword ? "__attribute__((noinline))" : token;
         if (!is_blank_or_comment(token)) before = token;
     }
     return result;

@@ -63,7 +63,7 @@ IncludeMacros::Texts IncludeMacros::operands_of(std::string_view tokens) {
 
 IncludeMacros::Texts IncludeMacros::values_of_object(std::string_view name) {
     const auto definitions = definitions_of(name);
-    if (definitions.empty()) return std::nullopt;  // it may be one of the compiler's
+    if (definitions.empty() || are_too_many()) return std::nullopt;  // it may be one of the compiler's
     std::set<std::string> all;
     active_.push_back(name);
     for (const MacroDefinition* definition : definitions) {
@@ -77,7 +77,7 @@ IncludeMacros::Texts IncludeMacros::values_of_object(std::string_view name) {
 
 IncludeMacros::Texts IncludeMacros::values_of_call(std::string_view name, std::string_view argument) {
     const auto definitions = definitions_of(name);
-    if (definitions.empty() || argument.empty() || !is_path(argument)) return std::nullopt;
+    if (definitions.empty() || are_too_many() || argument.empty() || !is_path(argument)) return std::nullopt;
     std::set<std::string> all;
     active_.push_back(name);
     for (const MacroDefinition* definition : definitions) {
@@ -122,8 +122,7 @@ IncludeMacros::Texts IncludeMacros::angled(std::string_view inside, const Argume
 
 // With each word replaced by each of its values. What is no path holds a call, or pieces that a preprocessor joins.
 IncludeMacros::Texts IncludeMacros::expanded(std::string_view text, const Argument& argument) {
-    if (!is_path(text) || ++expansions_ > kMostExpansions || active_.size() > kMostNesting)
-        return std::nullopt;
+    if (!is_path(text) || are_too_many()) return std::nullopt;
     std::set<std::string> results = {std::string()};
     while (!text.empty()) {
         const auto end = std::ranges::find_if_not(
@@ -142,19 +141,20 @@ IncludeMacros::Texts IncludeMacros::expanded(std::string_view text, const Argume
 
 IncludeMacros::Texts IncludeMacros::expanded_word(std::string_view word, const Argument& argument) {
     if (word == argument.parameter) return expanded(argument.value);
-    std::set<std::string> all;
-    bool is_object = false;
+    std::set<std::string> all = {std::string(word)};  // the condition of a definition may not hold
     for (const MacroDefinition* definition : definitions_of(word)) {
         if (definition->has_parameters) continue;  // without parentheses it stays
         active_.push_back(word);
         Texts some = expanded(definition->value);
         active_.pop_back();
         if (!some) return std::nullopt;
-        is_object = true;
         all.merge(*some);
     }
-    if (!is_object) all.emplace(word);
     return all;
+}
+
+bool IncludeMacros::are_too_many() {
+    return ++expansions_ > kMostExpansions || active_.size() > kMostNesting;
 }
 
 std::vector<const MacroDefinition*> IncludeMacros::definitions_of(std::string_view name) {

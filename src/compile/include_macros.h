@@ -51,6 +51,8 @@ class IncludeMacros {
     Texts angled(std::string_view inside, const Argument& argument = {});
     Texts expanded(std::string_view text, const Argument& argument = {});
     Texts expanded_word(std::string_view word, const Argument& argument);
+    /// Counts one more.
+    bool are_too_many();
     /// None where it is being expanded, since a macro is not expanded in itself.
     std::vector<const MacroDefinition*> definitions_of(std::string_view name);
 

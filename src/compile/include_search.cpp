@@ -86,6 +86,7 @@ class Search {
             }
         } while (follow_tokens() || scan_for_asking_macros());
         check_own();
+        check_roots();
         std::vector<std::optional<std::string>> changed;
         for (std::size_t i = 0; i < files_.size(); ++i)
             changed.push_back(rewritten(files_[i].text, replacements(i)));
@@ -124,7 +125,27 @@ class Search {
 
     void add_root(const std::string& name) {
         if (taken_.contains(name)) return;  // the compiler looks for it by the name that is written
-        if (const auto place = directories_.find(0, name)) roots_.emplace(name, file_at(*place));
+        if (const auto place = directories_.find(0, name)) add_root(name, file_at(*place));
+    }
+
+    /// A name that the compiler will look for itself, so that it can stand for one file only.
+    void add_root(const std::string& name, std::size_t file) {
+        const std::size_t known = roots_.emplace(name, file).first->second;
+        if (known != file) throw two_files(name, known, file);
+    }
+
+    BuildError two_files(const std::string& name, std::size_t one, std::size_t other) const {
+        return BuildError(
+            formatted("{} and {} are both included as {} by a macro, which can be one of them only; write "
+                      "one of the names without a macro",
+                      directories_.path_of(files_[one].place).string(),
+                      directories_.path_of(files_[other].place).string(), name));
+    }
+
+    void check_roots() const {
+        for (std::size_t i = 0; i < files_.size(); ++i)
+            if (const auto root = roots_.find(name_of(i)); root != roots_.end() && root->second != i)
+                throw two_files(root->first, root->second, i);
     }
 
     // What the name leads to, seen from that file.
@@ -233,8 +254,8 @@ class Search {
             for (const std::string& operand : *all) {
                 const std::string inside = operand.substr(1, operand.size() - 2);
                 if (taken_.contains(inside)) continue;
-                if (const auto place = target(files_[index], operand.front() == '"', inside, false))
-                    roots_.emplace(inside, file_at(*place));
+                const auto place = target(files_[index], operand.front() == '"', inside, false);
+                if (place) add_root(inside, file_at(*place));
             }
         }
         for (const Own& own : own_)

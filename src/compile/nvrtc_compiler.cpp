@@ -251,7 +251,7 @@ CompileResponse Nvrtc::run(const Source& source, const Target& target, const Nvr
     if (!times.empty()) {
         request.options.push_back("--time=" + times);
     } else if (config::precompiles() && !is_debug(request.options)) {
-        request.hoisted = hoisted_includes(source).lines;
+        request.hoisted = hoisted_includes(source);
         if (!request.hoisted.empty()) {
             request.hoisted_key = key_of_headers(request.hoisted, source);
             request.precompiling = precompiling(request);

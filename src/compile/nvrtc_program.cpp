@@ -60,7 +60,7 @@ class ProgramText {
             main_ = rooted(source.file_name, source.text);
         else
             main_ =
-                hoisted + "#pragma nv_hdrstop\n" + rooted(source.file_name, hoisted_includes(source).rest);
+                hoisted + "#pragma nv_hdrstop\n" + rooted(source.file_name, without_hoisted_includes(source));
     }
 
     const char* main() const { return main_.c_str(); }

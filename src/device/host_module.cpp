@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cfenv>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
@@ -17,6 +16,7 @@
 #include <vector>
 
 #include "base/elf.h"
+#include "base/float_environment.h"
 #include "base/fork.h"
 #include "base/kernel_watch.h"
 #include "device/host_graph.h"
@@ -57,19 +57,6 @@ class LoadingObject final : public KernelRunner {
     const std::string& kernel_;
 };
 
-/// What a library's constructors change of it, they change for the thread that opens the library and all that it does then:
-/// compilers link one that flushes denormal numbers to zero where the options say fast mathematics.
-class FloatEnvironment {
-  public:
-    FloatEnvironment() { std::fegetenv(&before_); }
-    FloatEnvironment(const FloatEnvironment&) = delete;
-    FloatEnvironment& operator=(const FloatEnvironment&) = delete;
-    ~FloatEnvironment() { std::fesetenv(&before_); }
-
-  private:
-    std::fenv_t before_{};
-};
-
 }  // namespace
 
 KernelObject::KernelObject(Bytes bytes)
@@ -81,6 +68,8 @@ KernelObject::KernelObject(Bytes bytes)
 
 void KernelObject::load_now() {
     const ForkDelay while_it_begins;
+    // What a library's constructors change of it, they change for the thread that opens the library and all that it does
+    // then: compilers link one that flushes denormal numbers to zero where the options say fast mathematics.
     const FloatEnvironment stays;
     std::string problems;
     if (file_) {

@@ -21,10 +21,9 @@ void StaticShared::loaded(void* handle) {
 
 void StaticShared::fill() const {
     if (module_ == 0) return;
-    for (const ThreadLocalRange& range : ranges_) {
-        std::size_t of[] = {module_, range.offset};
-        std::memset(__tls_get_addr(&of[0]), 0xff, range.bytes);
-    }
+    std::size_t start[] = {module_, 0};
+    char* const own = static_cast<char*>(__tls_get_addr(&start[0]));
+    for (const ThreadLocalRange& range : ranges_) std::memset(own + range.offset, 0xff, range.bytes);
 }
 #else
 void StaticShared::loaded(void*) {}

@@ -90,6 +90,20 @@ Variant reference_variant(Service& host, const Variant& tested, const std::strin
     }
 }
 
+void add_references(Service& host, const Variant& tested, std::vector<Variant>& references) {
+    const Template of = tested.origin();
+    for (const TensorArgument& tensor : of.tensors()) {
+        if (tensor.reference.empty()) continue;
+        try {
+            Variant reference = reference_variant(host, tested, tensor.name, tensor.reference);
+            if (std::ranges::find(references, reference) == references.end())
+                references.push_back(std::move(reference));
+        } catch (const Error&) {
+            // told later
+        }
+    }
+}
+
 bool set_patterns(Service& host, const Variant& tested, Problem& problem) {
     bool any = false;
     for (const Tensor& output : problem.tensors) {

@@ -39,6 +39,10 @@ class ReferenceService {
 Variant reference_variant(Service& host, const Variant& tested, const std::string& output,
                           const std::string& reference);
 
+/// Adds the variants that check the outputs of `tested`, unless they are there. What is wrong with one is told where it is
+/// used.
+void add_references(Service& host, const Variant& tested, std::vector<Variant>& references);
+
 /// Sets the patterns of the problem's inputs that the references of its outputs declare (Data::contributions).
 /// Returns whether there are any. Throws what reference_variant throws.
 bool set_patterns(Service& host, const Variant& tested, Problem& problem);

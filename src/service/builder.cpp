@@ -93,8 +93,10 @@ Builder::Found Builder::load_new(const Variant& variant, Isolation isolation, co
     const BinaryBuilder::Keys found_by = binaries_.keys(selection_.target, build_source);
     const BuildKey& build_key = found_by.key;
     const auto find = [&](const Bytes* refused) {
-        return binaries_.find_or_compile(
+        Built found = binaries_.find_or_compile(
             {selection_.target, found_by, build_key, build_source, variant.text(), isolation, refused, stop});
+        check_limits(variant, found.binary);  // before the driver rejects it with less of a reason
+        return found;
     };
     Built built = find(nullptr);
     BuildInfo info;
@@ -121,7 +123,6 @@ Builder::Found Builder::load_new(const Variant& variant, Isolation isolation, co
     }
     const FunctionInfo& function = module->info();
     check_binary_arguments(variant, function);
-    check_limits(variant, built.binary);
     const LaunchShape shape{{}, variant.block(), variant.cluster(), variant.dynamic_shared_bytes()};
     module->allow_dynamic_shared(shape.dynamic_shared_bytes);
     if (built.binary.more_entries.size() + 1 != kernel_count(variant))

@@ -9,7 +9,6 @@
 #include <charconv>
 #include <chrono>
 #include <system_error>
-#include <thread>
 
 #include "base/file.h"
 #include "base/file_lock.h"

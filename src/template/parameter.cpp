@@ -7,12 +7,12 @@
 
 #include <algorithm>
 #include <bit>
-#include <cfenv>
 #include <charconv>
 #include <cmath>
 #include <limits>
 
 #include "base/digest.h"
+#include "base/float_environment.h"
 #include "base/quoted_text.h"
 #include "base/words.h"
 #include "format/format.h"
@@ -151,12 +151,11 @@ std::int64_t code_of(const Code& code) {
 /// Both zeros are one. In the usual environment: to a thread that takes denormals for zero, as all do in programs that are
 /// linked with -ffast-math, each of them would have the text of 0.
 std::string shortest(float value) {
-    std::fenv_t of_the_caller;
-    std::fegetenv(&of_the_caller);
+    const FloatEnvironment stays;
     std::fesetenv(FE_DFL_ENV);
     char digits[32];
-    const auto end = std::to_chars(std::begin(digits), std::end(digits), value == 0 ? 0.0f : value).ptr;
-    std::fesetenv(&of_the_caller);
+    const auto end =
+        std::to_chars(std::begin(digits), std::end(digits), float_code(value) == 0 ? 0.0f : value).ptr;
     return {digits, end};
 }
 

@@ -164,7 +164,7 @@ CandidateQueue::CandidateQueue(const std::vector<Candidate>& candidates, std::sp
         by_text_.emplace(text_of(candidates[i].variant.template_name(), candidates[i].variant.values()), i);
     const auto begin_with = [&](const Variant& variant) {
         const auto found = by_text_.find(text_of(variant.template_name(), variant.values()));
-        if (found != by_text_.end()) neighbours_.push_back(found->second);
+        if (found != by_text_.end()) first_.push_back(found->second);
     };
     if (!first.empty()) begin_with(first.front());
     // Then each template's defaults.
@@ -174,14 +174,14 @@ CandidateQueue::CandidateQueue(const std::vector<Candidate>& candidates, std::sp
         const auto [found, is_new] = nearest.try_emplace(candidates[i].variant.template_name(), place);
         if (!is_new) found->second = std::min(found->second, place);
     }
-    for (const auto& [name, place] : nearest) neighbours_.push_back(place.second);
+    for (const auto& [name, place] : nearest) first_.push_back(place.second);
     for (std::size_t i = 1; i < first.size(); ++i) begin_with(first[i]);
 }
 
 std::optional<std::size_t> CandidateQueue::next() {
+    std::optional<std::size_t> found = next_of(first_);
     // Two neighbours of the best, then one from the model's order.
-    std::optional<std::size_t> found;
-    if (turn_++ % 3 != 2) found = next_neighbour();
+    if (!found && turn_++ % 3 != 2) found = next_neighbour();
     while (!found && ranked_ < candidates_.size()) {
         const std::size_t candidate = ranked_++;
         if (!out_[candidate]) found = candidate;
@@ -198,9 +198,13 @@ std::optional<std::size_t> CandidateQueue::next_neighbour() {
                 add_neighbours(candidate);
                 if (!neighbours_.empty()) break;
             }
-    while (!neighbours_.empty()) {
-        const std::size_t candidate = neighbours_.front();
-        neighbours_.pop_front();
+    return next_of(neighbours_);
+}
+
+std::optional<std::size_t> CandidateQueue::next_of(std::deque<std::size_t>& queue) const {
+    while (!queue.empty()) {
+        const std::size_t candidate = queue.front();
+        queue.pop_front();
         if (!out_[candidate]) return candidate;
     }
     return std::nullopt;

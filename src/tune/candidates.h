@@ -70,13 +70,14 @@ class CandidateQueue {
   private:
     void add_neighbours(std::size_t candidate);
     std::optional<std::size_t> next_neighbour();
+    std::optional<std::size_t> next_of(std::deque<std::size_t>& queue) const;
 
     const std::vector<Candidate>& candidates_;
     std::unordered_map<std::string, std::size_t> by_text_;
     std::vector<bool> out_, expanded_;
     std::size_t ranked_ = 0;
     std::vector<std::pair<double, std::size_t>> best_;  ///< the few fastest, in order
-    std::deque<std::size_t> neighbours_;
+    std::deque<std::size_t> first_, neighbours_;
     std::uint64_t turn_ = 0;
 };
 

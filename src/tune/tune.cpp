@@ -5,7 +5,6 @@
 #include <kiln/tune.h>
 
 #include <algorithm>
-#include <chrono>
 #include <future>
 #include <memory>
 
@@ -19,8 +18,6 @@
 
 namespace kiln {
 namespace {
-
-constexpr std::chrono::milliseconds kReferencePoll{2};
 
 void check_templates(std::span<const Template> templates, const TuneOptions& options) {
     if (templates.empty()) throw UsageError("there is no template to tune.");
@@ -58,21 +55,12 @@ std::unique_ptr<Service> host_service(const Service& service) {
 
 /// One takes seconds, which may be all of a small budget; so they don't count. What is wrong with one is told by the check
 /// of a candidate.
-void compile_references(Service& host, std::span<const VariantSpace> spaces, std::stop_token stop) {
+void compile_references(Service& host, std::span<const VariantSpace> spaces, const std::stop_token& stop) {
+    std::vector<Variant> references;
+    for (const VariantSpace& space : spaces) add_references(host, space.variants.front(), references);
     std::vector<std::future<Compiled>> compiles;
-    for (const VariantSpace& space : spaces)
-        for (const TensorArgument& output : space.of.tensors()) {
-            if (output.reference.empty()) continue;
-            try {
-                compiles.push_back(host.compile_async(
-                    reference_variant(host, space.variants.front(), output.name, output.reference), stop));
-            } catch (const Error&) {
-                // told later
-            }
-        }
-    for (const std::future<Compiled>& compile : compiles)
-        while (!stop.stop_requested() && compile.wait_for(kReferencePoll) != std::future_status::ready) {
-        }
+    for (const Variant& reference : references) compiles.push_back(host.compile_async(reference, stop));
+    for (const std::future<Compiled>& compile : compiles) compile.wait();
 }
 
 std::string work_text(const Service& service, const TuneOptions& options, bool cold_l2) {
@@ -105,8 +93,6 @@ TuneReport tune(Service& service, std::span<const Template> templates, const Tun
 
     const bool on_host = service.backend() == Backend::host;
     std::unique_ptr<Service> host = on_host ? nullptr : host_service(service);
-    compile_references(host ? *host : service, spaces, options.stop);
-    const auto start = VariantSearch::Clock::now();
     const bool cold_l2 = options.cold_l2.value_or(!on_host);
     CandidateRunner candidate_runner(service, host ? *host : service, cold_l2, options.seed);
     Runner runner(service);
@@ -114,6 +100,8 @@ TuneReport tune(Service& service, std::span<const Template> templates, const Tun
     if (!options.journal.empty())
         journal = Journal(options.journal, work_text(service, options, cold_l2), options.resume);
 
+    compile_references(host ? *host : service, spaces, options.stop);
+    const auto start = VariantSearch::Clock::now();
     const Chooser chooser(service);
     TuneReport report;
     for (std::size_t i = 0; i < shapes.size() && !options.stop.stop_requested(); ++i) {

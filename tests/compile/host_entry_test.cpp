@@ -62,8 +62,8 @@ TEST(HostKeywords, StaticSharedIsSharedAndNoInlineAnAttribute) {
               "__device__ __attribute__((noinline)) void f();");
     for (const char* text :
          {"__attribute__((__noinline__)) void f();", "__attribute__((cold, __noinline__)) void f();",
-          "// static __shared__ __noinline__", "#ifndef __noinline__\n#define __noinline__\n#endif",
-          "static int n; __shared__ int m;"})
+          "[[gnu::__noinline__]] void f();", "// static __shared__ __noinline__",
+          "#ifndef __noinline__\n#define __noinline__\n#endif", "static int n; __shared__ int m;"})
         EXPECT_EQ(with_host_keywords(text), text);
 }
 

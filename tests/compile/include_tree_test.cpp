@@ -23,15 +23,19 @@
 #include "compile/missing_header.h"
 #include "compiler_fixtures.h"
 #include "format/format.h"
+#include "rejected.h"
 #include "require.h"
 
 namespace kiln {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Key;
 using testing::Not;
 
 Source source_with(std::vector<std::string> open) {
@@ -203,6 +207,43 @@ TEST_F(Tree, NoMacroLeadsElsewhereEither) {
         EXPECT_EQ(found(source_with({"<call.h>"}), {"one"}).at("call.h"),
                   std::string(definition) + "\n#include <no-include-directory-has/H>\n");
     }
+}
+
+// Which is expanded where no condition holds that defines it.
+TEST_F(Tree, AWordThatMayBeAMacroMayBeItself) {
+    put("in/m.h", "#ifdef OLD\n#define detail old_detail\n#endif\n#define H <lib/detail/x.h>\n#include H\n");
+    put("in/lib/detail/x.h", "");
+    put("in/lib/old_detail/x.h", "");
+    EXPECT_THAT(found(source_with({"<m.h>"}), {"in"}),
+                AllOf(Contains(Key("lib/detail/x.h")), Contains(Key("lib/old_detail/x.h"))));
+}
+
+TEST_F(Tree, AMacroNameThatTwoFilesHaveIsAnError) {
+    put("in/a/m.h", "#define A \"x.h\"\n#include A\n");
+    put("in/b/m.h", "#define B \"x.h\"\n#include B\n");
+    put("in/a/x.h", "");
+    EXPECT_NO_THROW(found(source_with({"<a/m.h>"}), {"in"}));
+    put("in/b/x.h", "");
+    EXPECT_THAT(test::rejected<BuildError>([&] {
+                    found(source_with({"<a/m.h>", "<b/m.h>"}), {"in"});
+                }),
+                HasSubstr("are both included as x.h by a macro"));
+    put("in/x.h", "");
+    EXPECT_THAT(test::rejected<BuildError>([&] {
+                    found(source_with({"<a/m.h>", "<x.h>"}), {"in"});
+                }),
+                HasSubstr("are both included as x.h by a macro"));
+}
+
+// Each of two values names the next macro: 2^30 ways to the end.
+TEST_F(Tree, MacrosWithoutAnEndAreNotFollowed) {
+    std::string text;
+    for (int i = 0; i < 30; ++i)
+        for (const char* condition : {"#ifdef X\n", "#ifndef X\n"})
+            text += formatted("{}#define M{} M{}\n#endif\n", condition, i, i + 1);
+    put("in/m.h", text + "#define M30 \"x.h\"\n#include M0\n");
+    put("in/x.h", "");
+    EXPECT_THAT(found(source_with({"<m.h>"}), {"in"}), Not(Contains(Key("x.h"))));
 }
 
 TEST_F(Tree, OptionsDefineMacrosToo) {

@@ -29,7 +29,7 @@ std::string hoisted(const std::string& own, std::vector<std::string> open = {"<a
     Source source;
     source.text = "#include \"kiln/device.h\"\nconstexpr int N = 1;\n#line 1 \"k.cu\"\n" + own;
     source.open_includes = std::move(open);
-    return hoisted_includes(source).lines;
+    return hoisted_includes(source);
 }
 
 TEST(HoistedIncludes, AreThoseThatTheTextBeginsWith) {
@@ -54,11 +54,11 @@ TEST(HoistedIncludes, AreBlankInWhatIsLeft) {
         "#include \"kiln/device.h\"\n#line 1 \"k.cu\"\n// k\n  #include <a.h>  // for a\n#include <a.h>\nint "
         "x;\n#include <a.h>\n";
     source.open_includes = {"<a.h>"};
-    EXPECT_EQ(hoisted_includes(source).rest, "#include \"kiln/device.h\"\n#line 1 \"k.cu\"\n// k\n" +
-                                                 std::string(26, ' ') + "\n" + std::string(14, ' ') +
-                                                 "\nint x;\n#include <a.h>\n");
+    EXPECT_EQ(without_hoisted_includes(source), "#include \"kiln/device.h\"\n#line 1 \"k.cu\"\n// k\n" +
+                                                    std::string(26, ' ') + "\n" + std::string(14, ' ') +
+                                                    "\nint x;\n#include <a.h>\n");
     source.open_includes = {"<b.h>"};
-    EXPECT_EQ(hoisted_includes(source).rest, source.text);
+    EXPECT_EQ(without_hoisted_includes(source), source.text);
 }
 
 // Headers that take some time, and what the constants must not be to them.

@@ -127,24 +127,27 @@ constexpr const char* kVectors = R"(//@ kernel vectors
 //@ block 64
 //@ grid 1
 //@ size n = 64
-//@ input x [n]
+//@ input x [n] align 16
 //@ output y [n]
 #include "kiln/device.h"
 
 struct Pair { float of[2]; };
 struct alignas(16) Four { float of[4]; };
+struct alignas(8) Eight { float of[4]; };
 
 extern "C" __global__ void vectors(int n, const float* x, float* y) {
     alignas(ALIGN) __shared__ float tile[65];
     __shared__ Four fours[16];
     __shared__ Pair pairs[32];
+    __shared__ Eight eights[16];
     const int t = threadIdx.x;
     tile[t] = x[t];
     if (t < 32) pairs[t].of[0] = pairs[t].of[1] = x[t];
     __syncthreads();
     if (t < 16) fours[t] = *reinterpret_cast<const Four*>(tile + 4 * t);
+    if (t < 16) eights[t] = reinterpret_cast<const Eight*>(x)[t];
     __syncthreads();
-    y[t] = fours[t / 4].of[t % 4] + pairs[t / 2].of[t % 2];
+    y[t] = fours[t / 4].of[t % 4] + pairs[t / 2].of[t % 2] + eights[t / 4].of[t % 4];
 }
 )";
 

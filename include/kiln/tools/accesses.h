@@ -113,9 +113,9 @@ struct Recording {
     std::uint64_t blocks = 0;             ///< of the grid
     std::uint64_t blocks_recorded = 0;    ///< of them
     double elapsed_ms = 0;                ///< spent running them
-    /// What the grid's last block has of `shared`, which is often nearly empty. Empty where it was not recorded, or where
-    /// there were several launches.
-    std::vector<SharedSite> last_shared;
+    /// Whether the grid's last block, which is often nearly empty, was recorded, and there was one launch only.
+    bool has_last_block = false;
+    std::vector<SharedSite> last_shared;  ///< what that block has of `shared`
     std::vector<GlobalSite> last_global;  ///< likewise
 
     /// blocks / blocks_recorded: what the sums are to be multiplied with for the whole grid.

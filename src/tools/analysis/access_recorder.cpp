@@ -248,8 +248,11 @@ std::uint32_t AccessRecorder::State::new_instruction(const AccessCode& code) {
 void AccessRecorder::State::check_declaration(const AccessCode& code, const SourcePlace& place) {
     if (code.variable == kNoVariable || code.unaligned_type || code.copied || !has_cost(code.kind)) return;
     const SharedRange& range = regions.variables()[static_cast<std::size_t>(code.variable)];
-    const std::uint64_t declared = range.dynamic ? 0 : lines->alignment_of_variable(range.name);
-    if (declared == 0 || declared >= static_cast<std::uint64_t>(part_bytes(code.bytes))) return;
+    const auto width = static_cast<std::uint64_t>(part_bytes(code.bytes));
+    constexpr std::uint64_t kAlways = 8;  // host_record.h
+    if (range.dynamic || width <= kAlways) return;
+    const std::uint64_t declared = lines->alignment_of_variable(range.name);
+    if (declared == 0 || declared >= width) return;
     AccessProblem problem;
     problem.kind = ProblemKind::misaligned;
     problem.place = place;
@@ -351,7 +354,8 @@ Recording AccessRecorder::recording() const {
     recording.blocks = state_->blocks;
     recording.blocks_recorded = state_->blocks_recorded;
     recording.elapsed_ms = state_->elapsed_ms;
-    if (state_->has_last && state_->launches == 1) {
+    recording.has_last_block = state_->has_last && state_->launches == 1;
+    if (recording.has_last_block) {
         recording.last_shared = state_->last_totals.shared();
         recording.last_global = state_->last_totals.global();
     }

@@ -198,17 +198,7 @@ void Benchmark::build(const std::vector<Variant>& variants) {
     std::vector<Variant> references;
     for (const Variant& variant : variants) {
         builds.push_back(service_.compile_async(variant));
-        const Template of = variant.origin();
-        for (const TensorArgument& tensor : of.tensors()) {
-            try {
-                if (tensor.reference.empty()) continue;
-                const Variant reference = reference_variant(host(), variant, tensor.name, tensor.reference);
-                if (std::ranges::find(references, reference) == references.end())
-                    references.push_back(reference);
-            } catch (const Error&) {
-                // Reported by the row that needs it.
-            }
-        }
+        add_references(host(), variant, references);
     }
     for (const Variant& reference : references) builds.push_back(host().compile_async(reference));
     for (std::future<Compiled>& build : builds) {

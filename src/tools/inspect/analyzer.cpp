@@ -116,15 +116,30 @@ Variant with_multiprocessors(const Variant& variant, Target target, std::int64_t
     return variant.origin().for_target(target).variant(variant.values());
 }
 
-// Those at places where `known` has none of the kind.
+// Those that `known` does not have.
 void add_new_problems(const Recording& more, Recording& known) {
-    const std::vector<AccessProblem> before = known.problems;
+    const auto memory = [](const AccessProblem& one) {
+        return one.variable.empty() ? one.tensor : one.variable;
+    };
+    const std::size_t before = known.problems.size();
     for (const AccessProblem& problem : more.problems) {
-        const bool is_known = std::ranges::any_of(before, [&](const AccessProblem& one) {
-            return one.kind == problem.kind && one.place == problem.place;
-        });
+        const bool is_known =
+            std::ranges::any_of(std::span(known.problems).first(before), [&](const AccessProblem& one) {
+                return one.kind == problem.kind && one.place == problem.place &&
+                       one.access == problem.access && memory(one) == memory(problem);
+            });
         if (!is_known) known.problems.push_back(problem);
     }
+}
+
+/// As they are told when they are found.
+std::vector<std::string> texts_of(const Recording& recording) {
+    std::vector<std::string> texts;
+    for (AccessProblem problem : recording.problems) {
+        problem.count = 1;
+        if (problem.kind != ProblemKind::uninitialised) texts.push_back(problem.text());
+    }
+    return texts;
 }
 
 }  // namespace
@@ -298,12 +313,16 @@ Recording Analyzer::check(const Variant& variant, const AnalyzeOptions& options)
     const AnyKernel kernel = host.build(on_host);
     RecorderOptions recorder = state_->recorder_options(options);
     Recording recording = host.record(kernel, problem.sizes, recorder);
-    if (recording.blocks_recorded == 0) return recording;
+    constexpr std::size_t kWidest = 16;
+    const bool is_aligned = std::ranges::all_of(problem.tensors, [](const Tensor& tensor) {
+        return tensor.role == TensorRole::scratch || tensor.align_bytes % kWidest == 0;
+    });
+    if (recording.blocks_recorded == 0 || is_aligned) return recording;
     // Once more with tensors that are aligned as declared and no better, in a few blocks.
     constexpr std::uint64_t kFewBlocks = 4;
     recorder.most_blocks = std::min(recorder.most_blocks, kFewBlocks);
     constexpr int kSkew = 1;
-    add_new_problems(host.record(kernel, problem.sizes, recorder, kSkew), recording);
+    add_new_problems(host.record(kernel, problem.sizes, recorder, kSkew, texts_of(recording)), recording);
     return recording;
 }
 

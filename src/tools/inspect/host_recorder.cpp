@@ -148,7 +148,7 @@ std::optional<Variant> HostRecorder::naive(const Variant& host_variant) const {
 AnyKernel HostRecorder::build(const Variant& host_variant) { return service_->build(host_variant); }
 
 Recording HostRecorder::record(const AnyKernel& kernel, const Sizes& sizes, const RecorderOptions& options,
-                               int skew) {
+                               int skew, std::vector<std::string> found) {
     const auto work = [&](const auto& tell) {
         AccessRecorder recorder(options);
         // Reading what nobody has written is a warning at most, and seldom why a launch fails.
@@ -168,9 +168,9 @@ Recording HostRecorder::record(const AnyKernel& kernel, const Sizes& sizes, cons
         if (options.problems) add_unseen(result, recording);
         return wire::written(recording);
     };
-    std::vector<std::string> found;
     const auto note = [&](std::string_view text) {
-        if (text.starts_with(kRemark)) found.emplace_back(text.substr(1));
+        if (text.starts_with(kRemark) && std::ranges::find(found, text.substr(1)) == found.end())
+            found.emplace_back(text.substr(1));
     };
     try {
         return wire::read<Recording>(launch_apart(*service_, kernel.variant().template_name(), note, work));

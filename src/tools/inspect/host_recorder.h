@@ -10,6 +10,8 @@
 
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace kiln {
 
@@ -27,9 +29,10 @@ class HostRecorder {
     std::optional<Variant> naive(const Variant& host_variant) const;
     /// Compiles it, or finds it in the cache. From any thread. Throws BuildError.
     AnyKernel build(const Variant& host_variant);
-    /// One launch. skew: RunOptions::skew. One thread at a time. Throws what Runner::run throws.
+    /// One launch. skew: RunOptions::skew. found: what is known of the kernel already, for the message where the launch
+    /// fails. One thread at a time. Throws what Runner::run throws.
     Recording record(const AnyKernel& kernel, const Sizes& sizes, const RecorderOptions& options,
-                     int skew = 0);
+                     int skew = 0, std::vector<std::string> found = {});
 
   private:
     class Relay;

@@ -86,8 +86,7 @@ class BlockAverage {
     BlockAverage(const Recording& recording, std::uint64_t blocks)
         : recorded_(static_cast<double>(std::max<std::uint64_t>(1, recording.blocks_recorded))),
           blocks_(static_cast<double>(blocks)),
-          is_apart_(recording.blocks_recorded > 1 && blocks > 1 &&
-                    !(recording.last_shared.empty() && recording.last_global.empty())) {}
+          is_apart_(recording.blocks_recorded > 1 && blocks > 1 && recording.has_last_block) {}
 
     double operator()(double all, double last) const {
         if (!is_apart_) return all / recorded_;
