@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -56,14 +57,17 @@ std::uint64_t pointer_at(const ElfView& elf, std::span<const std::byte> bytes, s
 
 // --- Thread-local variables -------------------------------------------------------------------------------------
 
-// Their addresses are offsets in the thread-local storage. But for the compiler's marks of what is initialised.
+// Their addresses are offsets in the thread-local storage. But for the compiler's marks of what is initialised, and further
+// names of the same variable: from version 13 on GCC also gives those of its older ABI.
 std::vector<ElfSymbol> thread_locals(const std::optional<ElfView>& elf) {
     std::vector<ElfSymbol> found;
     if (!elf) return found;
+    std::set<std::uint64_t> places;
     for (const ElfSymbol& symbol : elf->symbols()) {
         // Those of size 0 mark what a section holds, as $d does for aarch64.
         if (symbol.type == STT_TLS && symbol.size != 0 && symbol.section != SHN_UNDEF &&
-            !symbol.name.starts_with("_ZGV") && symbol.name != "__tls_guard")
+            !symbol.name.starts_with("_ZGV") && symbol.name != "__tls_guard" &&
+            places.insert(symbol.address).second)
             found.push_back(symbol);
     }
     return found;

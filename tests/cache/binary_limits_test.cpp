@@ -54,6 +54,15 @@ TEST_F(BinaryLimits, MoreStaticSharedMemoryThanABlockHasIsAnError) {
                 AllOf(HasSubstr("49156 bytes of static shared memory"), HasSubstr("may have 49152")));
 }
 
+// GCC 14 gives some variables a second name.
+TEST_F(BinaryLimits, AVariableOfTwoNamesCountsOnce) {
+    Service host = service();
+    const std::string text = text_of("//@ block 64\n//@ shared static 40960\n", "", 10240) +
+                             "asm(\".set twin, _ZZ1fE1s\\n.type twin, @tls_object\\n.size twin, 40960\");\n";
+    host.build(host.parse(text, "f.cu").variant());
+    EXPECT_THAT(warnings, IsEmpty());
+}
+
 TEST_F(BinaryLimits, ABlockHasAtMostTheThreadsOfItsLaunchBounds) {
     for (const char* arch : {"sm_80", "sm_90a"}) {
         Service cuda = compiling(arch);
