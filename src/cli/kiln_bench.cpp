@@ -11,6 +11,7 @@
 #include <mutex>
 #include <optional>
 #include <stop_token>
+#include <tuple>
 
 #include "cli/command_line.h"
 #include "cli/kiln_bench_report.h"
@@ -128,6 +129,7 @@ void read_drawing(const Call& call, BenchOptions& options) {
             parse_whole("--seed", call.value("seed"), 0, std::numeric_limits<std::uint64_t>::max());
     if (call.has("draws"))
         options.draws = static_cast<int>(parse_whole("--draws", call.value("draws"), 1, kMostDraws));
+    if (call.has("shard")) std::tie(options.shard, options.shards) = parse_shard(call.value("shard"));
     if (call.has("others"))
         options.others = static_cast<int>(parse_whole("--others", call.value("others"), 0, kMostOthers));
     if (call.has("tune")) options.tune_seconds = parse_seconds("--tune", call.value("tune"));

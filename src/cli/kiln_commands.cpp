@@ -161,6 +161,7 @@ void bench_options(po::options_description& options) {
         ("resume", text("FILE"), "measure only what FILE does not have, and add it to FILE, row by row; FILE need not exist yet")
         ("seed", text("N"), "draw the problems of unseen from this seed (1; 1, 2 and 3 are those of docs/performance.md)")
         ("draws", text("N"), "how many problems of each family of unseen (32)")
+        ("shard", text("I/N"), "of each family of unseen only each N-th problem, from the I-th: 0/4 to 3/4 are all of them; the files merge (0/1)")
         ("others", text("N"), "how many other variants are timed next to the chosen one of each problem of unseen (60)")
         ("tune", text("SECONDS"), "tune each problem of unseen for so long, and compare what that finds, too")
         ("no-wisdom", po::bool_switch(), "choose by the model alone")

@@ -482,6 +482,31 @@ TEST_F(UnseenRun, RmsNormIsDrawnWithAResidualAndWithout) {
     EXPECT_LT(with_residual, 4);
 }
 
+TEST_F(UnseenRun, ShardsMeasureEachProblemOnceAndMerge) {
+    options_.suites = {"unseen.transpose"};
+    options_.draws = 3;
+    options_.shards = 2;
+    const BenchReport first = run_bench(options_);
+    options_.shard = 1;
+    const BenchReport second = run_bench(options_);
+    ASSERT_EQ(first.suites.at(0).rows.size(), 2U);
+    ASSERT_EQ(second.suites.at(0).rows.size(), 1U);
+    EXPECT_THAT(first.parts.back().missing, ElementsAre(second.suites[0].rows[0].problem));
+    EXPECT_EQ(second.parts.back().missing.size(), 2U);
+    const BenchReport all = merged_bench({first, second});
+    for (const BenchPart& part : all.parts) EXPECT_THAT(part.missing, ::testing::IsEmpty());
+    std::set<std::string> problems;
+    for (const BenchRow& row : all.suites.at(0).rows) problems.insert(row.problem);
+    std::set<std::string> drawn;
+    for (const bench::DrawnProblem& one : bench::drawn_problems("transpose", options_.seed, 3, true))
+        drawn.insert(one.text);
+    EXPECT_EQ(problems, drawn);
+    for (const std::uint64_t none : {2U, 7U}) {
+        options_.shard = none;
+        EXPECT_THROW(run_bench(options_), UsageError);
+    }
+}
+
 TEST_F(UnseenRun, AnotherSeedAddsItsProblemsToTheReport) {
     options_.suites = {"unseen.reduction"};
     options_.draws = 1;

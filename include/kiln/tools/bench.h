@@ -185,8 +185,11 @@ struct BenchOptions {
     std::optional<std::chrono::seconds> limit;  ///< of the whole run; not set: none
     /// "cublas", "cub", "torch", "openblas"; of these a missing one is an error. Not set: all that there are.
     std::optional<std::vector<std::string>> compare;
-    std::uint64_t seed = 1;   ///< of problems that are drawn
-    int draws = 32;           ///< how many of each family are drawn
+    std::uint64_t seed = 1;  ///< of problems that are drawn
+    int draws = 32;          ///< how many of each family are drawn
+    /// Drawn problems are distributed over `shards` runs, whose reports merge; each measures every shards-th of a family,
+    /// from the shard-th on, and reports the others as missing.
+    std::uint64_t shard = 0, shards = 1;
     int others = 60;          ///< the most variants that are timed next to the chosen one of a drawn problem
     double tune_seconds = 0;  ///< that each drawn problem is tuned for as well; 0: none is
     bool no_wisdom = false;   ///< variants are chosen by the model alone

@@ -237,10 +237,7 @@ void Benchmark::begin(const BenchSuite& suite, const std::string& what) const {
 }
 
 void Benchmark::row(BenchSuite& suite, std::string problem, const std::function<void(BenchRow&)>& measure) {
-    if (time_left().count() == 0) {
-        if (missing_ != nullptr) missing_->push_back(std::move(problem));
-        return;
-    }
+    if (time_left().count() == 0) return leave_out(std::move(problem));
     begin(suite, problem);
     BenchRow row;
     row.problem = std::move(problem);
@@ -255,6 +252,10 @@ void Benchmark::row(BenchSuite& suite, std::string problem, const std::function<
     }
     row.seconds = watch.elapsed_ms() / 1000;
     add_row(suite, std::move(row));
+}
+
+void Benchmark::leave_out(std::string problem) const {
+    if (missing_ != nullptr) missing_->push_back(std::move(problem));
 }
 
 void Benchmark::add_row(BenchSuite& suite, BenchRow row) {

@@ -136,6 +136,8 @@ class Benchmark {
     /// Adds the row that `measure` fills. An exception becomes a failure of the row, except for a stop. When the part's
     /// time is over, the problem is added to `missing` instead.
     void row(BenchSuite& suite, std::string problem, const std::function<void(BenchRow&)>& measure);
+    /// Reports that this part does not measure a problem that belongs to it.
+    void leave_out(std::string problem) const;
     /// Adds a row that is measured already, unless the suite has one of its problem.
     void add_row(BenchSuite& suite, BenchRow row);
 

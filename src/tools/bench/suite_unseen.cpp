@@ -65,8 +65,14 @@ void Family::run() {
     const BenchOptions& options = bench_.options();
     all_ = choices_of(bench_.service(), bench_.chooser(), family_, options.seed, options.draws);
     std::vector<const DrawnChoice*> missing;
-    for (const DrawnChoice& one : all_)
-        if (bench_.measures(suite_, family_.part, one.problem.text)) missing.push_back(&one);
+    for (std::size_t i = 0; i < all_.size(); ++i) {
+        const std::string& problem = all_[i].problem.text;
+        if (!bench_.measures(suite_, family_.part, problem)) continue;
+        if (i % options.shards == options.shard)
+            missing.push_back(&all_[i]);
+        else
+            bench_.leave_out(problem);
+    }
     if (missing.empty()) return;
     if (family_.peer == Peer::memory && bench_.wants("cub") && bench_.on_cuda()) {
         if (family_.part == "reduction") cub_.emplace(bench_, kCubSum, "kiln_cub_sum");
