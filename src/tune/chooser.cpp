@@ -32,9 +32,10 @@ constexpr int kMostSteps = 8;
 constexpr double kTemplatePrior = 0.5, kVariantPrior = 0.5;
 constexpr double kMostCommon = 1.3;  // of a correction that is taken for a template without entries
 // A variant that is known to be good near by is preferred to one that the model estimates a little faster, if
-// it fills the device as it did there.
-constexpr double kKnownToBeGood = 0.95;
+// it fills the device as it did there; else the other one is.
+constexpr double kKnownToBeGood = 0.95, kGoodElsewhere = 1.05;
 constexpr double kSameFill = 0.1;
+constexpr double kSameShare = 1.25;  // of the device, where there are not enough blocks to fill it
 
 /// A variant that is considered.
 struct RankedVariant {
@@ -84,6 +85,13 @@ class Anchors {
 
 /// The part of the places on the device that have work, on average over the waves.
 double fill(const Estimate& of) { return of.waves > 0 ? of.waves / std::ceil(of.waves) : 1; }
+
+/// Whether as large a part of the device has work.
+bool fill_alike(const Estimate& a, const Estimate& b) {
+    const double less = std::min(a.waves, b.waves), more = std::max(a.waves, b.waves);
+    if (less > 0 && less < 1 && more > kSameShare * less) return false;
+    return std::abs(fill(a) - fill(b)) <= kSameFill;
+}
 
 }  // namespace
 
@@ -209,9 +217,9 @@ struct Chooser::State {
             const auto here = model.estimate(match.variant, match.variant.problem(sizes));
             if (!here) continue;
             double ms = here->ms * anchors.factor(match.entry->template_name, one.ratio, match.distance);
-            if (are_aligned_alike(match.entry->sizes, match.variant.problem(sizes).sizes) &&
-                std::abs(fill(*here) - fill(one.there)) <= kSameFill)
-                ms *= kKnownToBeGood;
+            const bool is_alike = are_aligned_alike(match.entry->sizes, match.variant.problem(sizes).sizes) &&
+                                  fill_alike(*here, one.there);
+            ms *= is_alike ? kKnownToBeGood : kGoodElsewhere;
             list.push_back({match.variant, ms, *here, &match});
         }
         return list;
