@@ -1,8 +1,9 @@
 // softmax_reference: softmax of SCORE of a row in double, with the bound of a computation in float
 //
 // y = e / s with e = exp(x - m). With u the unit roundoff of float: the exponent has an absolute error of at
-// most 4 u |x - m|, scaled by log2(e) or not, which is a relative error of e; exp itself is within 4 u. So each
-// term is relatively off by at most r = 4 u (|x - m| + 1). In an online sum other such exponentials rescale it
+// most 4 u |x - m|, scaled by log2(e) or not, and u (|x| + |m|) more where elements are scaled before they are subtracted;
+// that is a relative error of e. exp itself is within 4 u. So each term is relatively off by at most
+// r = 4 u (|x - m| + 1) + u (|x| + |m|). In an online sum other such exponentials rescale it
 // whenever the maximum rises: some ln(cols) times in rows of random order, and once per level of the tree. 40
 // times are allowed for; their exponents telescope, so that is 40 * 4 u more. The sum, of THREADS threads that share a
 // row, by vectors and then by a tree, adds gamma(cols / THREADS + 64); division and product 3 u; then the rounding
@@ -14,7 +15,7 @@
 //@ param   THREADS  int in 1..1024 = 1  "threads that share a row"
 //@ param   SCORE  code = "return x;" (auto x, long long row, int column) -> decltype(x)  "what the softmax is of"
 //@ bound   THREADS
-//@ data    x peaks 8
+//@ data    x shifted_peaks 8
 //@ backend host
 //@ block   64
 //@ grid    ceil_div(count, 64)
@@ -50,21 +51,22 @@ extern "C" __global__ void softmax_reference(long long count, const long long* _
     for (int col = begin; col < cols; col += step) largest = fmax(largest, score(col, error));
     largest = joined(largest, [](double a, double b) { return fmax(a, b); });
     constexpr double u = kiln::unit_roundoff<float>;
+    const auto scaled = [&](double scored) { return u * (fabs(scored) + fabs(largest)); };
     double sum = 0, sum_error = 0;
     for (int col = begin; col < cols; col += step) {
-        const double distance = largest - score(col, error);
+        const double scored = score(col, error), distance = largest - scored;
         const double term = exp(-distance);
         sum += term;
-        if (term > 0) sum_error += term * (4 * u * (distance + 41) + 2 * error);
+        if (term > 0) sum_error += term * (4 * u * (distance + 41) + scaled(scored) + 2 * error);
     }
     const auto added = [](double a, double b) { return a + b; };
     sum = joined(sum, added);
     sum_error = joined(sum_error, added);
     if (!element.exists) return;
-    const double distance = largest - score(static_cast<int>(element.number % cols), error);
+    const double scored = score(static_cast<int>(element.number % cols), error), distance = largest - scored;
     const double value = exp(-distance) / sum;
-    const double relative =
-        4 * u * (distance + 1) + 2 * error + sum_error / sum + kiln::gamma<float>(cols / THREADS + 64.0) + 3 * u;
+    const double relative = 4 * u * (distance + 1) + scaled(scored) + 2 * error + sum_error / sum +
+                            kiln::gamma<float>(cols / THREADS + 64.0) + 3 * u;
     expected[element.place] = value;
     bound[element.place] = (value > 0 ? value * relative : 0) + kiln::kFloatTiny;
 }

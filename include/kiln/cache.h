@@ -49,7 +49,8 @@ struct CacheOptions {
     std::optional<bool> share_with_group;
     /// Read-only packs (made by `kiln cache pack`), looked into after the directory, in this order; then
     /// those of KILN_SEED_PACKS. An entry of the packs named here serves whichever compiler made it, and none need be
-    /// on this machine; one of KILN_SEED_PACKS serves its exact key (but see ServiceOptions::cached_only).
+    /// on this machine, nor headers of include directories; one of KILN_SEED_PACKS serves its exact key (but see
+    /// ServiceOptions::cached_only).
     std::vector<std::filesystem::path> seed_packs;
     /// Not set: KILN_REMOTE and the other KILN_REMOTE_* variables. An empty url: none.
     std::optional<RemoteOptions> remote;
@@ -135,8 +136,8 @@ class Cache {
     /// All entries and counters. Returns what went.
     CacheTransfer clear();
 
-    /// Writes a seed pack of these entries (digests or their first digits; empty: all). Nothing half
-    /// written stays. Throws UsageError for an unknown key.
+    /// Writes a seed pack of these entries (digests or their first digits; empty: all), the last used first. Nothing
+    /// half written stays. Throws UsageError for an unknown key.
     CacheTransfer pack(const std::filesystem::path& file, const std::vector<std::string>& keys = {}) const;
     /// Stores a pack's entries here, each after a check. What comes in pushes nothing out: it ends where the
     /// cache is full, and `refused` says so.

@@ -14,16 +14,19 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace kiln {
 inline namespace KILN_ABI {
 
 /// A variant, or the fixed values of an operation, for one target.
 struct RecordedValues {
-    std::string template_name;                  ///< the template's name
-    std::map<std::string, std::string> values;  ///< as Value::text() writes them
-    std::string backend;                        ///< "cuda"
-    std::string arch;                           ///< "sm_90a"
+    std::string template_name;                      ///< the template's name
+    std::map<std::string, std::string> values;      ///< as Value::text() writes them
+    std::string backend;                            ///< "cuda"
+    std::string arch;                               ///< "sm_90a"
+    std::vector<std::string> compile_options = {};  ///< ServiceOptions::compile_options
+    bool debug = false;                             ///< ServiceOptions::debug
 
     auto operator<=>(const RecordedValues&) const = default;
 };
@@ -32,6 +35,7 @@ struct RecordedValues {
 ///     {"kiln_record": 1, "complete": true,
 ///      "variants": [{"template": "softmax", "backend": "cuda", "arch": "sm_90a", "values": {"T": "half"}}],
 ///      "operations": [{"template": "gemm_naive", ..., "values": {"T": "half"}, "shapes": [{"m": 1, "n": 2, "k": 3}]}]}
+/// Where a service has such options, its items also have "compile_options": ["-DNAME=1"] and "debug": true.
 struct Record {
     static constexpr std::size_t kMostVariants = 10'000;  ///< more are not kept
     static constexpr std::size_t kMostShapes = 50'000;    ///< of all operations together

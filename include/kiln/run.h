@@ -91,13 +91,14 @@ struct Contributions {
 
 /// One output against its reference.
 struct OutputCheck {
-    std::string tensor;           ///< the output's name
-    Data data = Data::random;     ///< of the inputs
-    std::uint64_t elements = 0;   ///< of the output
-    std::uint64_t checked = 0;    ///< of them
-    std::uint64_t wrong = 0;      ///< of the checked: beyond the bound, not finite where expected is, not
-                                  ///< exact where that is asked for
-    std::uint64_t unwritten = 0;  ///< of all: still what they were before the launch, where that can be told
+    std::string tensor;            ///< the output's name
+    Data data = Data::random;      ///< of the inputs
+    std::uint64_t elements = 0;    ///< of the output
+    std::uint64_t checked = 0;     ///< of them
+    std::uint64_t wrong = 0;       ///< of the checked: beyond the bound, not finite where expected is, not
+                                   ///< exact where that is asked for
+    std::uint64_t not_finite = 0;  ///< of the checked: NaN or infinite, as expected
+    std::uint64_t unwritten = 0;   ///< of all: still what they were before the launch, where that can be told
     std::optional<std::uint64_t> wrong_rows;  ///< that fail Freivalds' test; not set: it was not made
     double worst = 0;                         ///< the largest |error| / bound; right is 1 and less
     double max_abs_error = 0;                 ///< the largest difference from what is expected

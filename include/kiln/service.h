@@ -52,7 +52,8 @@ struct ServiceOptions {
     /// Never start a compiler: what is in no tier is a BuildError that says so. Then entries of any compiler serve,
     /// and there need not be one here: look-ups match all ingredients but the compiler's own (its identity, what of
     /// the environment reaches it, options that only it has). First the exact key on disk, then the packs in their
-    /// order, then the directory, then the exact key remotely.
+    /// order, then the directory, then the exact key remotely; then packs and directory with other headers of include
+    /// directories than those here, the last used ones.
     bool cached_only = false;
 
     /// Launches ask the driver about their pointers and streams first, which takes some microseconds: memory that kernels
@@ -171,6 +172,8 @@ class Service {
     Template find(std::string_view name) const;
     /// All templates, each name once, ordered by name. Throws TemplateError.
     std::vector<Template> templates() const;
+    /// The same without those whose files or directories are wrong, of which each is a warning.
+    std::vector<Template> readable_templates() const;
     /// A template from text, bound to this service's target; `file` is its name in messages. Its
     /// headers: `headers`, then the prelude. It is not remembered: find() does not see it.
     Template parse(std::string text, std::string file, std::vector<Header> headers = {}) const;

@@ -216,7 +216,8 @@ enum class Pattern {
     term,   ///< of sums of `size` terms: the same, and positive
     peaks,  ///< rows of [-1, 1) with 16 to 64 elements that are `size` higher; each column has its turn
     key,    ///< rows of signs, about 16 rows of each `size` alike
-    query   ///< rows that agree with those 16 keys and with no others
+    query,  ///< rows that agree with those 16 keys and with no others
+    shifted_peaks  ///< peaks in rows shifted by -128, 128 and 0, alternately: of what no shift of a row changes
 };
 
 /// A line `//@ data x PATTERN SIZE` of a reference, for given sizes.

@@ -11,8 +11,7 @@
 
 #include "kiln/host_abi.h"
 
-// Keywords. With alignas write it first: `alignas(16) __shared__ float tile[64];`. As in CUDA, shared
-// variables are not initialised; __thread rejects types that would be.
+// Keywords. As in CUDA, shared variables are not initialised; __thread rejects types that would be.
 #define __device__
 #define __host__
 // Kept and not taken for zero where it is static: it is written from outside.
@@ -187,11 +186,27 @@ inline int __all_sync(unsigned mask, int predicate) {
     const kiln_host::Vote result = kiln_host::vote(mask, predicate);
     return result.yes == result.arrived;
 }
-/// The lanes that have not ended. In a branch that only some lanes take, use __ballot_sync before it.
-inline unsigned __activemask() {
-    [[maybe_unused]] const kiln_host::Muted muted{};
-    return kiln_host::current->block->runtime->live_lanes(kiln_host::current);
+namespace kiln_host {
+
+__forceinline__ unsigned active_lanes(const void* place, int line) {
+    return wait(
+        [=](Thread* self, const Runtime& runtime) { return runtime.active_lanes(self, place, line); });
 }
+
+}  // namespace kiln_host
+// The lanes that are at the same call when no thread can go on otherwise. The compiler must not make one of two calls, nor
+// two of one: GCC gives a label another address in each place that a function is compiled into, and keeps it when it copies
+// the code there.
+#if defined(__clang__)
+__attribute__((noinline, convergent, nomerge)) inline unsigned __activemask(int line = __builtin_LINE()) {
+    return kiln_host::active_lanes(__builtin_return_address(0), line);
+}
+#else
+__forceinline__ unsigned __activemask(int line = __builtin_LINE()) {
+place:
+    return kiln_host::active_lanes(&&place, line);
+}
+#endif
 
 // Shuffles, of any trivially copyable type up to 16 bytes. Width is a power of two up to 32; others end the launch with an
 // error. A source outside the segment gives the lane's own value, as on the GPU. What a lane gets from one that did not
@@ -251,6 +266,85 @@ inline T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = warp
     });
 }
 
+// What the lanes that take part hold, compared and combined.
+namespace kiln_host {
+
+/// The values, as read(lane) gives them, go to `use` with the lanes.
+template <class T, class Use>
+inline auto exchange(unsigned mask, T value, Use use) {
+    return wait([&](Thread* self, const Runtime& runtime) {
+        unsigned arrived;
+        const Deposit* deposits = runtime.exchange(self, mask, &value, sizeof(T), &arrived);
+        return use(arrived, [deposits](int lane) {
+            T other;
+            __builtin_memcpy(&other, &deposits[lane], sizeof(T));
+            return other;
+        });
+    });
+}
+
+struct Match {
+    unsigned same, arrived;
+};
+/// The lanes whose value has the bits of this lane's.
+template <class Bits>
+inline Match match(unsigned mask, Bits bits) {
+    return exchange(mask, bits, [bits](unsigned arrived, auto read) {
+        Match result = {0, arrived};
+        for (unsigned lanes = arrived; lanes != 0; lanes &= lanes - 1) {
+            const int lane = __builtin_ctz(lanes);
+            if (read(lane) == bits) result.same |= 1u << lane;
+        }
+        return result;
+    });
+}
+
+template <class T, class Join>
+inline T reduce(unsigned mask, T value, Join join) {
+    return exchange(mask, value, [join](unsigned arrived, auto read) {
+        T all = read(__builtin_ctz(arrived));
+        for (unsigned lanes = arrived & (arrived - 1); lanes != 0; lanes &= lanes - 1)
+            all = join(all, read(__builtin_ctz(lanes)));
+        return all;
+    });
+}
+
+}  // namespace kiln_host
+
+#define KILN_MATCH(T, Bits)                                                                     \
+    inline unsigned __match_any_sync(unsigned mask, T value) {                                  \
+        return kiln_host::match(mask, __builtin_bit_cast(Bits, value)).same;                    \
+    }                                                                                           \
+    inline unsigned __match_all_sync(unsigned mask, T value, int* predicate) {                  \
+        const kiln_host::Match found = kiln_host::match(mask, __builtin_bit_cast(Bits, value)); \
+        *predicate = found.same == found.arrived;                                               \
+        return *predicate ? found.same : 0u;                                                    \
+    }
+KILN_MATCH(int, unsigned)
+KILN_MATCH(unsigned, unsigned)
+KILN_MATCH(long, unsigned long)
+KILN_MATCH(unsigned long, unsigned long)
+KILN_MATCH(long long, unsigned long long)
+KILN_MATCH(unsigned long long, unsigned long long)
+KILN_MATCH(float, unsigned)
+KILN_MATCH(double, unsigned long long)
+#undef KILN_MATCH
+
+#define KILN_REDUCE(name, T, expression)                                                            \
+    inline T name(unsigned mask, T value) {                                                         \
+        return kiln_host::reduce(mask, value, [](T a, T b) { return static_cast<T>(expression); }); \
+    }
+KILN_REDUCE(__reduce_add_sync, int, unsigned(a) + unsigned(b))
+KILN_REDUCE(__reduce_add_sync, unsigned, a + b)
+KILN_REDUCE(__reduce_min_sync, int, min(a, b))
+KILN_REDUCE(__reduce_min_sync, unsigned, min(a, b))
+KILN_REDUCE(__reduce_max_sync, int, max(a, b))
+KILN_REDUCE(__reduce_max_sync, unsigned, max(a, b))
+KILN_REDUCE(__reduce_and_sync, unsigned, a& b)
+KILN_REDUCE(__reduce_or_sync, unsigned, a | b)
+KILN_REDUCE(__reduce_xor_sync, unsigned, a ^ b)
+#undef KILN_REDUCE
+
 #define KILN_HOST_GRID_BARRIER
 namespace kiln_host {
 
@@ -282,6 +376,12 @@ inline long long clock64() {
 #else
     return 0;
 #endif
+}
+// As a C library declares it.
+extern "C" {
+extern __inline__ __attribute__((__gnu_inline__, __always_inline__)) long clock() noexcept {
+    return long(clock64());
+}
 }
 namespace kiln_host {
 

@@ -7,7 +7,7 @@
 
 namespace kiln_host {
 
-constexpr unsigned kAbiVersion = 7;
+constexpr unsigned kAbiVersion = 8;
 constexpr unsigned kWarpSize = 32;
 
 struct Extent {
@@ -82,8 +82,9 @@ struct Runtime {
     /// lie, lane l's at result[l]; valid until this thread's next wait in its warp.
     const Deposit* (*exchange)(Thread* self, unsigned mask, const void* value, unsigned bytes,
                                unsigned* arrived);
-    /// The lanes of the warp that have not ended.
-    unsigned (*live_lanes)(Thread* self);
+    /// Waits until no thread of the block can go on otherwise. Returns the lanes of the warp that then wait at the same
+    /// place, within the same calls. Where lanes wait at several, only those at the first line go on.
+    unsigned (*active_lanes)(Thread* self, const void* place, int line);
     /// Waits at the block's barrier `id`, from 1 to 15, until `count` threads have arrived there; then the
     /// barrier is as new. count: a multiple of the warp size, the same for all who meet. The lanes that the
     /// block's last warp lacks arrive with its lane 0; a lane that has ended does not arrive.

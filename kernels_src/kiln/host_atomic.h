@@ -88,6 +88,23 @@ inline void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 inline void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 
+// For the threads of a block, and for those of all GPUs and the host, too.
+#define KILN_ATOMIC_SCOPES(name)                         \
+    template <class T, class... A>                       \
+    inline T name##_block(T* address, A... arguments) {  \
+        return name(address, arguments...);              \
+    }                                                    \
+    template <class T, class... A>                       \
+    inline T name##_system(T* address, A... arguments) { \
+        return name(address, arguments...);              \
+    }
+// clang-format off
+KILN_ATOMIC_SCOPES(atomicAdd) KILN_ATOMIC_SCOPES(atomicSub) KILN_ATOMIC_SCOPES(atomicMin) KILN_ATOMIC_SCOPES(atomicMax)
+KILN_ATOMIC_SCOPES(atomicInc) KILN_ATOMIC_SCOPES(atomicDec) KILN_ATOMIC_SCOPES(atomicAnd) KILN_ATOMIC_SCOPES(atomicOr)
+KILN_ATOMIC_SCOPES(atomicXor) KILN_ATOMIC_SCOPES(atomicExch) KILN_ATOMIC_SCOPES(atomicCAS)
+// clang-format on
+#undef KILN_ATOMIC_SCOPES
+
 // Loads and stores with a hint for the caches, which the host has no use for.
 #define KILN_HINTED_LOAD(name)        \
     template <class T>                \
@@ -99,15 +116,9 @@ inline void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
     inline void name(T* address, kiln_host::Identity<T> value) { \
         *address = value;                                        \
     }
-KILN_HINTED_LOAD(__ldg)
-KILN_HINTED_LOAD(__ldca)
-KILN_HINTED_LOAD(__ldcg)
-KILN_HINTED_LOAD(__ldcs)
-KILN_HINTED_LOAD(__ldcv)
-KILN_HINTED_LOAD(__ldlu)
-KILN_HINTED_STORE(__stcg)
-KILN_HINTED_STORE(__stcs)
-KILN_HINTED_STORE(__stwb)
-KILN_HINTED_STORE(__stwt)
+                KILN_HINTED_LOAD(__ldg) KILN_HINTED_LOAD(__ldca) KILN_HINTED_LOAD(__ldcg)
+                    KILN_HINTED_LOAD(__ldcs) KILN_HINTED_LOAD(__ldcv) KILN_HINTED_LOAD(__ldlu)
+                        KILN_HINTED_STORE(__stcg) KILN_HINTED_STORE(__stcs) KILN_HINTED_STORE(__stwb)
+                            KILN_HINTED_STORE(__stwt)
 #undef KILN_HINTED_LOAD
 #undef KILN_HINTED_STORE

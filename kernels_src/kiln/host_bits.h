@@ -12,6 +12,11 @@ inline float __int_as_float(int x) { return __builtin_bit_cast(float, x); }
 inline float __uint_as_float(unsigned x) { return __builtin_bit_cast(float, x); }
 inline long long __double_as_longlong(double x) { return __builtin_bit_cast(long long, x); }
 inline double __longlong_as_double(long long x) { return __builtin_bit_cast(double, x); }
+inline double __hiloint2double(int hi, int lo) {
+    return __builtin_bit_cast(double, (unsigned long long)unsigned(hi) << 32 | unsigned(lo));
+}
+inline int __double2hiint(double x) { return int(__double_as_longlong(x) >> 32); }
+inline int __double2loint(double x) { return int(__double_as_longlong(x)); }
 
 // To integers: to nearest even, towards zero, down, up; what does not fit becomes the nearest that does. A NaN becomes what
 // PTX says of cvt: 0 from 32 to 32 bits, and the highest bit alone where either side has 64.
@@ -77,6 +82,17 @@ inline unsigned __brev(unsigned x) {
 }
 inline unsigned long long __brevll(unsigned long long x) {
     return (unsigned long long)__brev(unsigned(x)) << 32 | __brev(unsigned(x >> 32));
+}
+/// Where the |offset|-th set bit is, from bit `base` upwards, or downwards where offset is negative; that bit itself where it
+/// is 0. All bits set: there is none.
+inline unsigned __fns(unsigned mask, unsigned base, int offset) {
+    const int step = offset < 0 ? -1 : 1;
+    int left = offset == 0 ? 1 : offset < 0 ? -offset : offset;
+    for (int bit = int(base); bit >= 0 && bit < 32; bit += step) {
+        if ((mask >> bit & 1u) != 0 && --left == 0) return unsigned(bit);
+        if (offset == 0) break;
+    }
+    return ~0u;
 }
 inline int __mulhi(int a, int b) { return int((long long)a * b >> 32); }
 inline unsigned __umulhi(unsigned a, unsigned b) { return unsigned((unsigned long long)a * b >> 32); }

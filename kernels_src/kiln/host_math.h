@@ -61,6 +61,11 @@ int abs(int) noexcept;
 long labs(long) noexcept;
 long long llabs(long long) noexcept;
 int printf(const char*, ...);
+#if !defined(KILN_HOST_RECORD)
+void* memcpy(void*, const void*, unsigned long) noexcept;
+void* memmove(void*, const void*, unsigned long) noexcept;
+void* memset(void*, int, unsigned long) noexcept;
+#endif
 // clang-format on
 
 // Compiled in place: as calls they would dominate a reduction. A NaN loses against a number.
@@ -200,6 +205,12 @@ KILN_MINMAX_INTEGER(long, unsigned long)
 KILN_MINMAX_INTEGER(long long, unsigned long long)
 #undef KILN_MINMAX_INTEGER
 #undef KILN_MINMAX
+inline constexpr unsigned umin(unsigned a, unsigned b) { return min(a, b); }
+inline constexpr unsigned umax(unsigned a, unsigned b) { return max(a, b); }
+inline constexpr long long llmin(long long a, long long b) { return min(a, b); }
+inline constexpr long long llmax(long long a, long long b) { return max(a, b); }
+inline constexpr unsigned long long ullmin(unsigned long long a, unsigned long long b) { return min(a, b); }
+inline constexpr unsigned long long ullmax(unsigned long long a, unsigned long long b) { return max(a, b); }
 inline float min(float a, float b) { return fminf(a, b); }
 inline float max(float a, float b) { return fmaxf(a, b); }
 inline double min(double a, double b) { return fmin(a, b); }

@@ -4,6 +4,7 @@
 #pragma once
 
 typedef __SIZE_TYPE__ size_t;
+typedef __PTRDIFF_TYPE__ ptrdiff_t;
 
 namespace kiln_host {
 
@@ -88,6 +89,11 @@ struct dim3 {
     constexpr dim3(uint3 extent) : x(extent.x), y(extent.y), z(extent.z) {}
 };
 
+#define KILN_VECTOR1(name, T) \
+    struct name {             \
+        T x;                  \
+    };                        \
+    inline name make_##name(T x) { return {x}; }
 #define KILN_VECTOR2(name, T)            \
     struct alignas(2 * sizeof(T)) name { \
         T x, y;                          \
@@ -105,6 +111,7 @@ struct dim3 {
     inline name make_##name(T x, T y, T z, T w) { return {x, y, z, w}; }
 
 #define KILN_VECTORS(name, T) \
+    KILN_VECTOR1(name##1, T)  \
     KILN_VECTOR2(name##2, T)  \
     KILN_VECTOR3(name##3, T)  \
     KILN_VECTOR4(name##4, T)
@@ -113,15 +120,19 @@ KILN_VECTORS(uchar, unsigned char)
 KILN_VECTORS(short, short)
 KILN_VECTORS(ushort, unsigned short)
 KILN_VECTORS(int, int)
+KILN_VECTOR1(uint1, unsigned)
 KILN_VECTOR2(uint2, unsigned)
 inline uint3 make_uint3(unsigned x, unsigned y, unsigned z) { return {x, y, z}; }
 KILN_VECTOR4(uint4, unsigned)
+KILN_VECTORS(long, long)
+KILN_VECTORS(ulong, unsigned long)
 KILN_VECTORS(longlong, long long)
 KILN_VECTORS(ulonglong, unsigned long long)
 KILN_VECTORS(float, float)
 KILN_VECTORS(double, double)
 
 #undef KILN_VECTORS
+#undef KILN_VECTOR1
 #undef KILN_VECTOR2
 #undef KILN_VECTOR3
 #undef KILN_VECTOR4

@@ -2,6 +2,7 @@
 //
 // kiln.Service
 #include <kiln/cache.h>
+#include <kiln/error.h>
 #include <kiln/service.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -35,6 +36,8 @@ std::vector<std::filesystem::path> paths_of(const Paths& objects) {
     for (const nb::object& object : objects) paths.push_back(path_of(object));
     return paths;
 }
+
+constexpr double kMostSeconds = 1e9;
 
 /// A callback of Python, called from any thread; what it raises is reported and ignored.
 class Callback {
@@ -143,9 +146,16 @@ void bind_service(nb::module_& module) {
                 options.template_directories = paths_of(template_directories);
                 options.include_directories = paths_of(include_directories);
                 options.cache.enabled = cache;
-                if (!cache_directory.is_none()) options.cache.directory = path_of(cache_directory);
+                if (!cache_directory.is_none()) {
+                    options.cache.directory = path_of(cache_directory);
+                    if (options.cache.directory->empty())
+                        throw UsageError("cache_directory is empty; leave it out for the usual directory");
+                }
                 options.cache.seed_packs = paths_of(seed_packs);
                 if (!record.is_none()) options.record = path_of(record);
+                if (!(compile_timeout_s > 0 && compile_timeout_s <= kMostSeconds))
+                    throw UsageError("compile_timeout_s is " + std::to_string(compile_timeout_s) +
+                                     "; it is a number of seconds, above 0 and at most 1e9");
                 options.compile_timeout =
                     std::chrono::milliseconds(static_cast<std::int64_t>(compile_timeout_s * 1000));
                 options.workers = workers;

@@ -77,6 +77,7 @@ nb::dict run(const PyVariant& variant, const nb::dict& sizes, bool test_sizes, b
         one["elements"] = check.elements;
         one["checked"] = check.checked;
         one["wrong"] = check.wrong;
+        one["not_finite"] = check.not_finite;
         one["max_abs_error"] = check.max_abs_error;
         one["worst"] = check.worst;
         outputs.append(one);

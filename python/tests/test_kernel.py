@@ -256,6 +256,14 @@ def test_warnings_reach_python(tmp_path) -> None:
     assert len(warnings) == 1 and "file" in warnings[0]
 
 
+def test_options_that_make_no_sense() -> None:
+    for seconds in (-1.0, 0.0, float("nan"), float("inf")):
+        with pytest.raises(kiln.UsageError, match="compile_timeout_s"):
+            kiln.Service("host", compile_timeout_s=seconds)
+    with pytest.raises(kiln.UsageError, match="cache_directory is empty"):
+        kiln.Service("host", cache_directory="")
+
+
 def test_code_is_given_as_text(host: kiln.Service) -> None:
     template = kiln.Template(
         SCALE.replace("//@ block", '//@ param F code = "return x;" (float x) -> float\n//@ block').replace(

@@ -46,4 +46,9 @@ std::string host_arch() {
 }
 #endif
 
+// The names sort as the levels do.
+bool is_lower_level(std::string_view arch, std::string_view than) {
+    return arch.starts_with("x86-64") && than.starts_with("x86-64") && arch < than;
+}
+
 }  // namespace kiln

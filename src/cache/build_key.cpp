@@ -20,7 +20,7 @@ void append(std::string& text, std::string_view tag, std::string_view value) {
 }
 
 BuildKey make_key(const Target& target, const CompilerFields* compiler,
-                  const std::vector<std::string>& options, const Source& source, bool with_includes) {
+                  const std::vector<std::string>& options, const Source& source) {
     std::string text = "kiln-key 1\n";
     append(text, "backend", name(target.backend));
     append(text, "arch", target.arch);
@@ -35,7 +35,7 @@ BuildKey make_key(const Target& target, const CompilerFields* compiler,
     for (const auto& entry : source.more_entries) append(text, "entry", entry);
     for (const auto& header : source.headers)
         append(text, "header", header.name + " " + digest_hex(header.text));
-    if (with_includes && !source.include_digest.empty()) append(text, "includes", source.include_digest);
+    if (!source.include_digest.empty()) append(text, "includes", source.include_digest);
     append(text, "source", source.text);
     std::string digest = digest_hex(text);
     return {std::move(digest), std::move(text)};
@@ -45,12 +45,11 @@ BuildKey make_key(const Target& target, const CompilerFields* compiler,
 
 BuildKey make_build_key(const Target& target, const CompilerFields& compiler,
                         const std::vector<std::string>& options, const Source& source) {
-    return make_key(target, &compiler, options, source, true);
+    return make_key(target, &compiler, options, source);
 }
 
-BuildKey make_open_key(const Target& target, const std::vector<std::string>& options, const Source& source,
-                       bool with_includes) {
-    return make_key(target, nullptr, options, source, with_includes);
+BuildKey make_open_key(const Target& target, const std::vector<std::string>& options, const Source& source) {
+    return make_key(target, nullptr, options, source);
 }
 
 }  // namespace kiln

@@ -35,10 +35,8 @@ struct CompilerFields {
 BuildKey make_build_key(const Target& target, const CompilerFields& compiler,
                         const std::vector<std::string>& options, const Source& source);
 
-/// The same without the fields of a compiler (compiler, environment, compiler-option) and, unless with_includes,
-/// without includes: what any compiler's entry of this build also has. It is not a key, but is compared with the
-/// texts of keys (is_made_by_any in cache/key_text.h).
-BuildKey make_open_key(const Target& target, const std::vector<std::string>& options, const Source& source,
-                       bool with_includes = true);
+/// The same without the fields of a compiler (compiler, environment, compiler-option): what any compiler's entry of
+/// this build also has. It is not a key, but is compared with the texts of keys (is_made_by_any in cache/key_text.h).
+BuildKey make_open_key(const Target& target, const std::vector<std::string>& options, const Source& source);
 
 }  // namespace kiln

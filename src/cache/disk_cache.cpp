@@ -23,7 +23,6 @@
 #include "cache/disk_state.h"
 #include "cache/disk_temporary.h"
 #include "cache/entry.h"
-#include "cache/key_text.h"
 
 namespace kiln {
 namespace {
@@ -285,7 +284,7 @@ void DiskCache::add(const Counters& counters) {
     }
 }
 
-Lookup DiskCache::find_of_any_compiler(const BuildKey& open_key, bool mark) const {
+Lookup DiskCache::find_of_any_compiler(const BuildKey& open_key, Includes includes, bool mark) const {
     try {
         auto all = items();
         std::sort(all.begin(), all.end(), [](const Item& a, const Item& b) {
@@ -293,7 +292,7 @@ Lookup DiskCache::find_of_any_compiler(const BuildKey& open_key, bool mark) cons
         });
         for (const auto& item : all) {
             auto text = key_text(item.digest);
-            if (!text || !is_made_by_any(*text, open_key.text)) continue;
+            if (!text || !is_made_by_any(*text, open_key.text, includes)) continue;
             BuildKey key{item.digest, std::move(*text)};
             Lookup lookup = look_up(key, mark);
             if (!lookup.binary) continue;

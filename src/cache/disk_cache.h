@@ -20,6 +20,7 @@
 
 #include "cache/disk_files.h"
 #include "cache/disk_scan.h"
+#include "cache/key_text.h"
 #include "cache/local_locks.h"
 #include "cache/lookup.h"
 #include "cache/trust.h"
@@ -55,7 +56,7 @@ class DiskCache {
     Lookup peek(const BuildKey& key) const;
     /// The most recently used entry of this open key (make_open_key), of any compiler. Reads the key of every
     /// entry.
-    Lookup find_of_any_compiler(const BuildKey& open_key, bool mark) const;
+    Lookup find_of_any_compiler(const BuildKey& open_key, Includes includes, bool mark) const;
 
     struct Stored {
         bool stored = false;  ///< else problem() or `reason` says why

@@ -196,7 +196,8 @@ CacheVerification DiskCache::verify(bool remove) {
             return false;
         };
         for (const auto& name : names_in(version)) {
-            if (!check(top, name) || name == kStateName || name == kIdentitiesName) continue;
+            if (!check(top, name) || name == kStateName || name == kIdentitiesName || name == kIncludesName)
+                continue;
             const bool is_shard = name != kTemporaryDirectory;
             const Place place = is_shard ? shard_place(version, top.path, name, trust)
                                          : temporary_place(version, top.path, trust);
@@ -235,7 +236,8 @@ CacheTransfer DiskCache::clear() {
         const Evicted evicted =
             evict(version, scan_entries(version, options_.trust), std::nullopt, options_.trust);
         sweep_temporaries(version, options_.trust, true);
-        for (const char* name : {kStateName, kIdentitiesName}) (void)::unlinkat(version, name, 0);
+        for (const char* name : {kStateName, kIdentitiesName, kIncludesName})
+            (void)::unlinkat(version, name, 0);
         for (const auto& name : names_in(version))
             if (is_shard_name(name)) (void)::unlinkat(version, name.c_str(), AT_REMOVEDIR);
         gone.entries = evicted.entries;

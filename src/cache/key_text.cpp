@@ -23,7 +23,6 @@ struct Field {
         return occurs == Occurs::at_least_once || occurs == Occurs::any_number;
     }
 };
-/// An open key without it is from a service that has no such directories, or may not compile.
 constexpr std::string_view kIncludes = "includes";
 constexpr Field kFields[] = {{"backend"},
                              {"arch"},
@@ -85,7 +84,7 @@ std::optional<std::vector<Ingredient>> parse_key_text(std::string_view text) {
     return ingredients;
 }
 
-bool is_made_by_any(std::string_view key_text, std::string_view open_text) {
+bool is_made_by_any(std::string_view key_text, std::string_view open_text, Includes includes) {
     if (!key_text.starts_with(kKeyLine) || !open_text.starts_with(kKeyLine)) return false;
     key_text.remove_prefix(kKeyLine.size());
     open_text.remove_prefix(kKeyLine.size());
@@ -95,15 +94,10 @@ bool is_made_by_any(std::string_view key_text, std::string_view open_text) {
             while (take_field(key_text, field.tag)) has_compiler = true;
             continue;
         }
-        if (field.tag == kIncludes) {
-            const auto one = take_field(key_text, field.tag), other = take_field(open_text, field.tag);
-            if (other && one != other) return false;
-            continue;
-        }
         // The last fields are most of the text: the first difference ends it.
         for (;;) {
             const auto one = take_field(key_text, field.tag), other = take_field(open_text, field.tag);
-            if (one != other) return false;
+            if (one != other && !(includes == Includes::any && field.tag == kIncludes)) return false;
             if (!one || !field.may_repeat()) break;
         }
     }

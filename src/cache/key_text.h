@@ -21,8 +21,13 @@ struct Ingredient {
 /// nullopt when the text is not a key (see build_key.h). Does not throw for any text.
 std::optional<std::vector<Ingredient>> parse_key_text(std::string_view text);
 
+/// Which headers of include directories an entry of another key may be made with.
+enum class Includes {
+    same,
+    any  ///< also others than those here, or than none
+};
 /// True when this key's text is that of the open key (make_open_key) with the fields of some compiler added.
-bool is_made_by_any(std::string_view key_text, std::string_view open_text);
+bool is_made_by_any(std::string_view key_text, std::string_view open_text, Includes includes);
 
 /// A summary of a key for people.
 struct KeySummary {

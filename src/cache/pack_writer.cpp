@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <unordered_set>
 
 #include "base/file_name.h"
 #include "base/output_file.h"
@@ -44,8 +45,8 @@ class PackFile {
 
 PackWritten write_pack(const std::filesystem::path& file, std::vector<std::string> digests,
                        const std::function<Bytes(const std::string& digest)>& entry) {
-    std::ranges::sort(digests);
-    digests.erase(std::unique(digests.begin(), digests.end()), digests.end());
+    std::unordered_set<std::string> known;
+    std::erase_if(digests, [&](const std::string& digest) { return !known.insert(digest).second; });
 
     PackFile out(file);
     out.fill_to(pack::index_bytes(digests.size()));
@@ -59,6 +60,7 @@ PackWritten write_pack(const std::filesystem::path& file, std::vector<std::strin
         rows.push_back({*binary_digest, out.end(), bytes.size()});
         out.append({bytes.data(), bytes.size()});
     }
+    std::ranges::sort(rows, {}, &Row::digest);
     const std::uint64_t total_bytes = out.end();
 
     const Head head{.row_bytes = sizeof(Row), .count = rows.size(), .total_bytes = total_bytes};

@@ -14,7 +14,6 @@
 #include "base/file.h"
 #include "base/file_name.h"
 #include "cache/entry.h"
-#include "cache/key_text.h"
 #include "cache/pack_format.h"
 #include "format/format.h"
 
@@ -209,7 +208,7 @@ std::string_view SeedPack::key_text(const Bytes& entry) {
 }
 
 // Compares every entry's key; most differ in the first hundred bytes.
-Lookup SeedPack::find_of_any_compiler(const BuildKey& open_key) const {
+Lookup SeedPack::find_of_any_compiler(const BuildKey& open_key, Includes includes) const {
     Lookup lookup;
     if (!index_) return lookup;
     try {
@@ -218,10 +217,16 @@ Lookup SeedPack::find_of_any_compiler(const BuildKey& open_key) const {
             lookup.rejected = changed_message();
             return lookup;
         }
-        for (std::size_t i = 0; i < size() && !lookup.binary; ++i) {
+        const auto entry_at = [&](std::size_t i) {
             const PackIndex::Place place = index_->place(i);
-            Bytes bytes = mapping_.part(place.offset, place.length);
-            if (!is_made_by_any(key_text(bytes), open_key.text)) continue;
+            return mapping_.part(place.offset, place.length);
+        };
+        std::vector<std::size_t> fitting;
+        for (std::size_t i = 0; i < size(); ++i)
+            if (is_made_by_any(key_text(entry_at(i)), open_key.text, includes)) fitting.push_back(i);
+        std::ranges::sort(fitting, {}, [&](std::size_t i) { return index_->place(i).offset; });
+        for (const std::size_t i : fitting) {
+            Bytes bytes = entry_at(i);
             lookup.place = file_.string();
             std::string reason;
             auto entry = decode_entry_of(digest(i), bytes, reason);
@@ -233,6 +238,7 @@ Lookup SeedPack::find_of_any_compiler(const BuildKey& open_key) const {
             lookup.binary = std::move(entry->binary);
             lookup.key = {digest(i), std::move(entry->key_text)};
             lookup.entry = std::move(bytes);
+            break;
         }
     } catch (const std::exception& exception) {
         lookup = {};

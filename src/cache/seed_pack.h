@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cache/key_text.h"
 #include "cache/lookup.h"
 #include "cache/trust.h"
 
@@ -54,8 +55,8 @@ class SeedPack {
     const std::filesystem::path& file() const { return file_; }
     const std::string& problem() const { return problem_; }
     Lookup find(const BuildKey& key) const;
-    /// The first entry, by digest, of this open key (make_open_key), of any compiler.
-    Lookup find_of_any_compiler(const BuildKey& open_key) const;
+    /// The entry of this open key (make_open_key), of any compiler, that is first in the file.
+    Lookup find_of_any_compiler(const BuildKey& open_key, Includes includes) const;
 
     std::size_t size() const { return index_ ? index_->size() : 0; }
     std::string digest(std::size_t index) const { return index_->digest(index); }
@@ -77,9 +78,9 @@ class SeedPack {
     std::optional<PackIndex> index_;
 };
 
-/// Writes a pack (to a temporary file, synced, renamed; mode 0644). entry gives the bytes of each digest, one
-/// after the other, so that they need not all be in memory at once; entries for which it is empty are
-/// omitted. Throws std::system_error, and what `entry` throws; then no file remains.
+/// Writes a pack (to a temporary file, synced, renamed; mode 0644) with entries in the order of digests, each once.
+/// entry gives the bytes of each digest, one after the other, so that they need not all be in memory at once; entries
+/// for which it is empty are omitted. Throws std::system_error, and what `entry` throws; then no file remains.
 struct PackWritten {
     std::uint64_t entries = 0;
     std::uint64_t bytes = 0;  ///< of the file

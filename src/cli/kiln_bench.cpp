@@ -76,6 +76,11 @@ std::optional<BenchReport> resumed(const std::filesystem::path& file) {
     return load_bench_report(file);
 }
 
+/// The picture of a suite.
+Output picture_output(const Call& call, const std::string& suite) {
+    return {"--svg", (std::filesystem::path(call.value("svg")) / (suite + ".svg")).string()};
+}
+
 /// Prints the report and draws its charts once: at the end or, after a signal, what was measured until then. In the
 /// latter case the signal thread prints, since the current row may take longer than the program has left.
 class Results {
@@ -112,8 +117,7 @@ class Results {
                     call_.flag("markdown") ? to_markdown(report) : to_text(report, call_.terminal));
         if (!call_.has("svg")) return;
         for (const BenchSuite& suite : report.suites)
-            Output("--svg", (std::filesystem::path(call_.value("svg")) / (suite.name + ".svg")).string())
-                .write(bench_picture(report, suite));
+            picture_output(call_, suite.name).write(bench_picture(report, suite));
     }
 
     const Call& call_;
@@ -157,11 +161,14 @@ int list_variants(const Call& call, Warnings& warnings, const BenchOptions& opti
     return kPassed;
 }
 
-/// Before anything is measured, so that a folder that can't be created wastes no time.
-void make_directory(const std::filesystem::path& directory) {
+/// Before anything is measured, so that pictures that can't be written waste no time. suites: "unseen.attention"
+void prepare_pictures(const Call& call, const std::vector<std::string>& suites) {
+    const std::filesystem::path directory = call.value("svg");
     std::error_code error;
     std::filesystem::create_directories(directory, error);
     if (error) throw UsageError("--svg " + directory.string() + ": " + error.message() + ".");
+    for (const std::string& suite : suites)
+        picture_output(call, suite.substr(0, suite.find('.'))).check_replaces("picture", {kPictureMark});
 }
 
 }  // namespace
@@ -205,7 +212,7 @@ int bench(const Call& call) {
     options.on_phase = [&](std::string_view suite, std::string_view what) {
         progress.emplace(call.terminal, std::string(suite) + ": " + std::string(what));
     };
-    if (call.has("svg")) make_directory(call.value("svg"));
+    if (call.has("svg")) prepare_pictures(call, options.suites);
     std::optional<TimedVariantFile> timed;
     if (call.has("timed-variants")) {
         timed.emplace("--timed-variants", call.value("timed-variants"));
@@ -232,7 +239,7 @@ int bench_merge(const Call& call) {
     if (call.has("output")) {
         const Output output("--output", call.value("output"));
         output.check_json(call.options.json);
-        output.check_replaces("report", {"\"backend\": \""});
+        output.check_replaces("report", {"{\n \"backend\": \""});
         output.write(bench_record(all));
         if (output.is_standard_output()) return kPassed;
     }

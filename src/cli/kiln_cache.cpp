@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <ctime>
 #include <limits>
+#include <set>
 
 #include "cli/kiln_command.h"
 #include "cli/option_values.h"
@@ -151,6 +152,16 @@ Cache open_cache(const KilnOptions& options) {
     CacheOptions setup = cache_options(options);
     setup.remote = RemoteOptions{};
     return Cache(std::move(setup));
+}
+
+std::size_t count_missing(const Cache& cache, std::set<std::string> keys) {
+    for (const CacheEntry& entry : cache.entries()) keys.erase(entry.key);
+    return keys.size();
+}
+
+std::string over_limit_text(const Cache& cache, std::size_t missing, std::size_t all) {
+    return formatted("the cache kept {} of {} entries: its limit is {} (KILN_CACHE_LIMIT)", all - missing,
+                     all, bytes_text(double(cache.usage().limit_bytes)));
 }
 
 int cache_stats(const Call& call) {

@@ -9,8 +9,10 @@
 
 #include <algorithm>
 #include <deque>
+#include <map>
 #include <set>
 #include <unordered_set>
+#include <utility>
 
 #include "cli/kiln_cache.h"
 #include "cli/option_values.h"
@@ -188,6 +190,28 @@ void compile_all(const Call& call, Service& service, const std::vector<Variant>&
     }
 }
 
+/// What of a record is compiled with the same options.
+struct RecordPart {
+    ServiceOptions options;
+    Record record;
+};
+
+/// given: of the command; where it has options of compilers, they replace those of the record.
+std::vector<RecordPart> parts_of(const Record& record, const ServiceOptions& given) {
+    if (!given.compile_options.empty() || given.debug) return {{given, record}};
+    std::map<std::pair<std::vector<std::string>, bool>, Record> parts;
+    for (const RecordedValues& one : record.variants) parts[{one.compile_options, one.debug}].add(one);
+    for (const auto& [one, shapes] : record.operations)
+        for (const Sizes& sizes : shapes) parts[{one.compile_options, one.debug}].add(one, sizes);
+    std::vector<RecordPart> all;
+    for (auto& [options, part] : parts) {
+        all.push_back({given, std::move(part)});
+        all.back().options.compile_options = options.first;
+        all.back().options.debug = options.second;
+    }
+    return all;
+}
+
 PackContents gather(const Call& call) {
     const Record record = Record::load(call.value("for"));
     if (!record.complete)
@@ -198,13 +222,16 @@ PackContents gather(const Call& call) {
         throw UsageError("the record " + call.value("for") + " is empty: the application asked for nothing.");
     PackContents gathered;
     Warnings warnings(call.terminal);
+    const std::vector<RecordPart> parts = parts_of(record, compile_options(call, warnings));
     for (const std::string& arch : archs) {
-        ServiceOptions options = compile_options(call, warnings);
-        options.arch = arch;
-        const auto service = open_service(call, warnings, std::move(options), true);
-        const TargetVariants needed(*service, record, call.has("arch"), gathered);
-        compile_all(call, *service, needed.variants(), gathered);
-        if (call.interrupts.signal() != 0) break;
+        for (const auto& [given, part] : parts) {
+            ServiceOptions options = given;
+            options.arch = arch;
+            const auto service = open_service(call, warnings, std::move(options), true);
+            const TargetVariants needed(*service, part, call.has("arch"), gathered);
+            compile_all(call, *service, needed.variants(), gathered);
+            if (call.interrupts.signal() != 0) return gathered;
+        }
     }
     return gathered;
 }
@@ -240,7 +267,12 @@ int pack_for_record(const Call& call, const Output& output) {
     if (gathered.keys.empty())
         throw BuildError("nothing of this record could be built, and no pack was written.",
                          list_text("failed", gathered.failed) + list_text("left out", gathered.left_out));
-    const CacheTransfer packed = open_cache(call.options).pack(output.path(), gathered.keys);
+    const Cache cache = open_cache(call.options);
+    const std::set<std::string> keys(gathered.keys.begin(), gathered.keys.end());
+    if (const std::size_t missing = count_missing(cache, keys); missing > 0)
+        throw CacheError(over_limit_text(cache, missing, keys.size()) +
+                         ", so no pack was written; set a higher one and repeat the command");
+    const CacheTransfer packed = cache.pack(output.path(), gathered.keys);
     Json json = {{"entries", packed.entries},
                  {"bytes", packed.bytes},
                  {"failed", list_json(gathered.failed)},

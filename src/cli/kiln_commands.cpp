@@ -401,7 +401,7 @@ constexpr std::array kCommands = {
             "asked,\ndrawn, tables or runs.\n",
             "  kiln bench page docs/performance.md\n  kiln bench page --check docs/performance.md\n",
             bench_page_options, bench_page},
-    Command{"lab", "banks [ROWS COLUMNS]", 1, 3, kTarget | kDirectory | kNoCache,
+    Command{"lab", "banks [--map ROWS COLUMNS]", 1, 3, kTarget | kDirectory | kNoCache,
             "show what shared-memory accesses cost: bank conflicts, predicted and measured",
             "Without a GPU, or with --arch, the table is a prediction; docs/banks.md explains it. Exit "
             "status 1:\n"

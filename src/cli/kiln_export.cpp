@@ -16,6 +16,7 @@
 #include "cli/kiln_command.h"
 #include "cli/manifest_plan.h"
 #include "cli/option_values.h"
+#include "cli/output_file.h"
 #include "cli/progress_bar.h"
 
 namespace kiln::cli {
@@ -89,7 +90,12 @@ int export_sources(const Call& call) {
     std::string text;
     std::vector<std::pair<std::filesystem::path, std::string_view>> outputs;
     outputs.reserve(files.size());
-    for (const ExportedFile& file : files) outputs.emplace_back(directory / file.name, file.text);
+    for (const ExportedFile& file : files) {
+        const std::filesystem::path name = directory / file.name;
+        Output("--output", name.string())
+            .check_replaces("exported source", {"ade by `kiln export`"});  // "Made", "made"
+        outputs.emplace_back(name, file.text);
+    }
     write_outputs(outputs);
     for (const ExportedFile& file : files) {
         names.push_back((directory / file.name).string());

@@ -113,7 +113,7 @@ int show_map(const Call& call, const std::string& arch) {
     if (call.has("svg")) {
         const Output output("--svg", call.value("svg"));
         output.check_json(call.options.json);
-        output.check_replaces("picture", {"<svg"});
+        output.check_replaces("picture", {kPictureMark});
         output.write(bank_map_svg(layouts, model));
         if (output.is_standard_output()) return kPassed;
     }

@@ -10,6 +10,7 @@
 #include <map>
 #include <set>
 
+#include "cli/kiln_cache.h"
 #include "cli/kiln_command.h"
 #include "cli/manifest_plan.h"
 #include "cli/option_values.h"
@@ -42,6 +43,8 @@ struct Outcome {
     double seconds = 0;
     bool interrupted = false;
     std::string cache_problem;
+    std::set<std::string> on_disk;  ///< keys of all that was built or found there
+    std::size_t not_kept = 0;       ///< of these, to stay within the cache's limit
 
     std::uint64_t already() const {
         std::uint64_t sum = 0;
@@ -84,7 +87,14 @@ class Work {
             if (!progress) window.front().future.wait_for(kPoll);
         }
         if (outcome_.cache_problem.empty()) outcome_.cache_problem = group.service->cache_problem();
+        const Counters counters = group.service->counters();
+        const bool may_lack = counters.pruned_entries > 0 || counters.stored_entries < counters.compiles;
+        may_lack_some_ = may_lack_some_ || (may_lack && counters.remote_stores == 0);
+        // Its workers end, and with them what they have precompiled. A compiler that hangs is not waited for.
+        if (!stop_.stop_requested()) group.service.reset();
     }
+    /// Entries were removed or not taken because of the cache's limit; which, the cache itself tells.
+    bool may_lack_some() const { return may_lack_some_; }
 
   private:
     using Clock = std::chrono::steady_clock;
@@ -118,6 +128,7 @@ class Work {
             } else {
                 ++outcome_.already_there[compiled.origin];
             }
+            if (compiled.origin != Origin::seed) outcome_.on_disk.insert(compiled.key.digest);
         } catch (const Error& error) {
             // A build that was stopped did not fail.
             if (stop_.stop_requested()) return;
@@ -133,6 +144,7 @@ class Work {
     std::stop_source& stop_;
     const bool fail_fast_;
     Outcome& outcome_;
+    bool may_lack_some_ = false;
     std::set<std::string> told_;
     ProgressBar bar_;
 };
@@ -159,6 +171,7 @@ Json outcome_json(const Outcome& outcome) {
     json["compile_seconds"] = outcome.compile_seconds;
     json["built_per_second"] = outcome.rate();
     json["cache_problem"] = outcome.cache_problem.empty() ? Json() : Json(outcome.cache_problem);
+    json["not_kept"] = outcome.not_kept;
     return json;
 }
 
@@ -209,14 +222,23 @@ int warm(const Call& call) {
 
     Outcome outcome;
     outcome.total = plan.total();
+    bool may_lack_some = false;
     const auto start = std::chrono::steady_clock::now();
     {
         Work work(call, stop, outcome);
         for (const auto& group : plan.groups())
             if (!stop.stop_requested()) work.run(*group);
+        may_lack_some = work.may_lack_some();
     }
     outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     outcome.interrupted = call.interrupts.signal() != 0;
+    std::string over_limit;
+    if (may_lack_some && !outcome.interrupted && outcome.cache_problem.empty()) {
+        const Cache cache = open_cache(call.options);
+        outcome.not_kept = count_missing(cache, outcome.on_disk);
+        if (outcome.not_kept > 0)
+            over_limit = over_limit_text(cache, outcome.not_kept, outcome.on_disk.size());
+    }
     if (outcome.interrupted)
         call.terminal.note(formatted(
             "interrupted; what is built is kept: {} of {}, in addition to {} that were there already.",
@@ -226,7 +248,10 @@ int warm(const Call& call) {
     if (outcome.interrupted) return 128 + call.interrupts.signal();
     if (!outcome.cache_problem.empty())
         call.terminal.complain("not all that was built could be stored: " + outcome.cache_problem);
-    return outcome.failed.empty() && outcome.cache_problem.empty() ? kPassed : kNegative;
+    if (!over_limit.empty())
+        call.terminal.complain(over_limit + "; set a higher one and repeat the command.");
+    const bool has_all = outcome.failed.empty() && outcome.cache_problem.empty() && over_limit.empty();
+    return has_all ? kPassed : kNegative;
 }
 
 }  // namespace kiln::cli

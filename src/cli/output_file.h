@@ -14,6 +14,8 @@ namespace kiln::cli {
 
 /// Of machine code and of PTX, see Output::check_replaces.
 std::vector<std::string_view> binary_marks();
+/// Of pictures (SVG).
+constexpr std::string_view kPictureMark = "class=\"kiln-picture\"";
 
 class Output {
   public:

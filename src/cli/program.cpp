@@ -4,6 +4,7 @@
 #include "cli/program.h"
 
 #include <kiln/error.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <new>
@@ -27,9 +28,23 @@ Failure classify(const std::exception& error) {
     return {kDeviceError, "internal"};
 }
 
+namespace {
+
+// Each loaded host kernel holds a descriptor, and shells usually allow 1024, for programs that call select().
+void raise_descriptor_limit() {
+    constexpr rlim_t kEnough = 65536;
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+    limit.rlim_cur = std::max(limit.rlim_cur, std::min(limit.rlim_max, kEnough));
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+}  // namespace
+
 int run_program(const std::string& name, const std::vector<std::string>& arguments,
                 const std::function<int(const ProgramContext&)>& body) {
     reserve_standard_descriptors();
+    raise_descriptor_limit();
     const Interrupts interrupts;
     const Terminal terminal(name);
     bool json = std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();

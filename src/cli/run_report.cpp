@@ -39,14 +39,28 @@ std::string output_text(const OutputCheck& output) {
         output.checked == output.elements
             ? "all " + count_text(output.elements) + " elements"
             : count_text(output.checked) + " of " + count_text(output.elements) + " elements";
-    return formatted("{}: at most {:.3g}; at most {:.3g} of the bound; {}{}{}", output.tensor,
-                     output.max_abs_error, output.worst, how,
+    const std::string not_finite =
+        output.not_finite == 0 ? "" : formatted(", {} of them NaN or infinite", output.not_finite);
+    return formatted("{}: at most {:.3g}; at most {:.3g} of the bound; {}{}{}{}", output.tensor,
+                     output.max_abs_error, output.worst, how, not_finite,
                      output.wrong_rows ? ", and Freivalds' test of all rows" : "",
                      output.data == Data::contributions ? visible_text(output.contributions) : "");
 }
 
-/// Of bounds that hide what the inputs should show; empty: there is no more to say.
+/// What the inputs hold, for a kernel that computes no finite numbers from them.
+std::string range_text(Data data) {
+    return data == Data::random     ? "Random inputs are in [-1, 1)."
+           : data == Data::integers ? "Integers as inputs are -2 to 2."
+                                    : "The reference's 'data' lines say what inputs hold here.";
+}
+
+/// Of results and bounds that hide what the inputs should show; empty: there is no more to say.
 std::string note_text(const OutputCheck& output) {
+    if (output.not_finite > 0)
+        return formatted(
+            "{} of {} checked elements of {} are NaN or infinite, as expected; such an element doesn't show "
+            "how it was computed. {}",
+            output.not_finite, output.checked, output.tensor, range_text(output.data));
     const auto& of = output.contributions;
     if (!of || of->hidden * kFewHidden <= of->tried) return {};
     return formatted(
@@ -57,20 +71,29 @@ std::string note_text(const OutputCheck& output) {
         output.tensor, of->hidden, of->tried, of->input, of->change, of->bound);
 }
 
-/// Something was compared with a reference.
+/// Some finite element was compared with a reference, or there are no elements.
 bool is_checked(const RunResult& result) {
-    return std::ranges::any_of(result.outputs_checked, [&](const OutputCheck& output) {
-        return output.checked > 0 || (output.elements == 0 && result.check != Check::none);
-    });
+    const auto is_telling = [&](const OutputCheck& output) {
+        return output.checked > output.not_finite || (output.elements == 0 && result.check != Check::none);
+    };
+    return std::ranges::any_of(result.outputs_checked, is_telling) ||
+           std::ranges::any_of(result.contributions_checked, is_telling);
+}
+
+/// Why a run that passes is not checked.
+std::string why_not_checked(const RunResult& result) {
+    if (result.check == Check::none) return "--check none";
+    if (std::ranges::any_of(result.outputs_checked,
+                            [](const OutputCheck& output) { return output.not_finite > 0; }))
+        return "all that is expected is NaN or infinite";
+    return "no output has a reference that bounds it";
 }
 
 std::string verdict_text(const RunReport& report, const Terminal& terminal) {
     const RunResult& result = report.result;
     const bool pass = result.pass();
     if (!report.device) return line("NOT RUN", "compiled only");
-    if (pass && !is_checked(result))
-        return line("NOT CHECKED", result.check == Check::none ? "--check none"
-                                                               : "no output has a reference that bounds it");
+    if (pass && !is_checked(result)) return line("NOT CHECKED", why_not_checked(result));
     return "  " + terminal.painted(pass ? Colour::green : Colour::red, pass ? "PASS" : "FAIL") + "       " +
            (pass ? formatted("against an FP64 reference, with {} inputs, seed {}", name(report.options.data),
                              report.options.seed)
@@ -96,6 +119,7 @@ Json output_json(const OutputCheck& output) {
             {"elements", output.elements},
             {"checked", output.checked},
             {"wrong", output.wrong},
+            {"not_finite", output.not_finite},
             {"unwritten", output.unwritten},
             {"wrong_rows", or_null(output.wrong_rows)},
             {"max_abs_error", output.max_abs_error},

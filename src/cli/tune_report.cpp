@@ -90,7 +90,9 @@ std::string nothing_text(const TunedShape& shape) {
 
 std::string to_text(const TuneSummary& summary) {
     std::string text;
+    bool is_any_found = false;
     for (const Merged& shape : merged(summary)) {
+        is_any_found = is_any_found || !shape.best.empty();
         text += wisdom_sizes_text(shape.sizes) + " on " + summary.device + " (" + summary.arch + ")\n";
         for (const WisdomEntry& entry : shape.best) {
             text += line("best", duration(entry.median_ms) + "  " + values_text(entry));
@@ -117,7 +119,7 @@ std::string to_text(const TuneSummary& summary) {
                 text += formatted("    and {} more\n", shape.failures.size() - kFailuresShown);
         }
     }
-    text += line("wisdom", summary.file.string());
+    text += line("wisdom", summary.file.string() + (is_any_found ? "" : ", to which nothing was added"));
     return text;
 }
 

@@ -14,15 +14,15 @@
 #include "compile/compile_options.h"
 #include "compile/compile_protocol.h"
 #include "compile/compiler.h"
+#include "compile/invocation.h"
 #include "compile/library_search.h"
 #include "compile/loaded_objects.h"
+#include "format/format.h"
 
 namespace kiln {
 namespace fs = std::filesystem;
 namespace {
 
-// How Kiln calls hipRTC, a part of the identity: it changes when the bytes may.
-constexpr std::string_view kInvocation = "kiln-compile-2";
 constexpr const char* kWorkingArchs = "gfx906, gfx908, gfx90a and gfx1030 are known to work.";
 
 LibrarySearch hiprtc_search() {
@@ -108,7 +108,8 @@ Hiprtc::Located Hiprtc::located() {
     const auto file = search.find();
     if (!file) throw BuildError(search.not_found_message());
     const auto found = memory_->ask(
-        "hiprtc " + file->string() + " " + search_environment(), [&]() -> IdentityMemory::Answer {
+        formatted("hiprtc {} {} {}", kHiprtcInvocation, file->string(), search_environment()),
+        [&]() -> IdentityMemory::Answer {
             const auto build = elf_identity(*file);
             if (!build)
                 throw BuildError("The hipRTC library " + file->string() +
@@ -117,7 +118,7 @@ Hiprtc::Located Hiprtc::located() {
             add_with_companions(*file, objects);
             auto watched = objects.watched();
             watched.push_back(file->parent_path());  // companions may come, or go
-            return {{*build, "hiprtc " + objects.identity() + " " + std::string(kInvocation)},
+            return {{*build, "hiprtc " + objects.identity() + " " + std::string(kHiprtcInvocation)},
                     std::move(watched)};
         });
     std::error_code error;

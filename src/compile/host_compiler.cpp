@@ -25,6 +25,8 @@
 #include "compile/compiler.h"
 #include "compile/host_driver.h"
 #include "compile/host_entry.h"
+#include "compile/invocation.h"
+#include "format/format.h"
 
 namespace kiln {
 namespace fs = std::filesystem;
@@ -37,13 +39,22 @@ constexpr auto kOptions =
                                 "-shared", "-fvisibility=hidden", "-g1", "-gno-record-gcc-switches",
                                 // A large frame must hit the guard page below a fiber's
                                 // stack, and not jump over it.
-                                "-fstack-clash-protection", "-Wno-unknown-pragmas", "-Wno-attributes",
+                                "-fstack-clash-protection",
+                                // As NVRTC: the same memory may be read as several types.
+                                "-fno-strict-aliasing",
+                                // __activemask() tells calls apart by where they return.
+                                "-fno-optimize-sibling-calls", "-Wno-unknown-pragmas", "-Wno-attributes",
                                 "-Wl,--build-id=none", "-Wl,--as-needed", "-Wl,-z,defs"});
 
 // GCC's motion of loads and stores out of loops takes a thread's results apart, one register each, before anybody
 // looks for vectors among them. Its later pass, over vector registers, moves them without that (the FP32 tile with
 // 8 x 8 results per thread, VEC=4 and BK=64: 19 GFLOP/s with the former, 21 with neither, 30 with the latter).
-constexpr auto kLateStoreMotion = std::to_array<const char*>({"-fno-tree-loop-im", "-fgcse-sm"});
+// Calls in two branches must not become one, whose lanes __activemask() could not tell apart.
+constexpr auto kGccOptions =
+    std::to_array<const char*>({"-fno-tree-loop-im", "-fgcse-sm", "-fno-crossjumping"});
+constexpr auto kClangOptions =
+    std::to_array<const char*>({"-fdebug-compilation-dir=.", "-mllvm", "-simplifycfg-sink-common=false",
+                                "-mllvm", "-enable-tail-merge=false"});
 
 // The same for kernels that report their accesses: instrumented for a thread sanitizer, whose functions the
 // prelude has. One access in the source should stay one instruction, of the same width: nothing that takes
@@ -54,8 +65,8 @@ constexpr auto kRecordedOptions = std::to_array<const char*>(
      "-fvisibility=hidden", "-g", "-gno-record-gcc-switches", "-DKILN_HOST_RECORD", "-fsanitize=thread",
      // Ubuntu's GCC defines it, and <cstring> then has a memcpy of its own next to the one that records.
      "-U_FORTIFY_SOURCE", "-fdata-sections", "-fno-unroll-loops", "-fno-tree-vectorize",
-     "-fno-tree-slp-vectorize", "-fstack-clash-protection", "-Wno-unknown-pragmas", "-Wno-attributes",
-     "-Wl,--build-id=none", "-Wl,--as-needed", "-Wl,-z,defs"});
+     "-fno-tree-slp-vectorize", "-fstack-clash-protection", "-fno-strict-aliasing", "-Wno-unknown-pragmas",
+     "-Wno-attributes", "-Wl,--build-id=none", "-Wl,--as-needed", "-Wl,-z,defs"});
 constexpr auto kRecordedGccOptions =
     std::to_array<const char*>({"-fsanitize=bounds-strict", "-fno-tree-sra", "-fno-tree-ch",
                                 "-fno-tree-loop-ivcanon", "-fno-thread-jumps", "-fno-store-merging",
@@ -205,12 +216,14 @@ ProcessResult HostCompiler::run(std::vector<std::string> arguments, const fs::pa
 
 CompilerIngredients HostCompiler::ingredients() {
     const HostDriver::Located compiler = driver_.located();
-    CompilerIngredients own{compiler.identity, compiler_environment(CompilerKind::host).ingredients, {}};
+    CompilerIngredients own{formatted("{} {}", compiler.identity, kHostInvocation),
+                            compiler_environment(CompilerKind::host).ingredients,
+                            {}};
     const auto add = [&own](const auto& options) {
         own.options.insert(own.options.end(), options.begin(), options.end());
     };
-    if (build_ == HostBuild::fast && !compiler.is_clang) add(kLateStoreMotion);
-    if (build_ == HostBuild::fast && compiler.is_clang) own.options.emplace_back("-fdebug-compilation-dir=.");
+    if (build_ == HostBuild::fast && !compiler.is_clang) add(kGccOptions);
+    if (build_ == HostBuild::fast && compiler.is_clang) add(kClangOptions);
     if (build_ == HostBuild::recorded && compiler.is_clang) add(kRecordedClangOptions);
     if (build_ == HostBuild::recorded && !compiler.is_clang) add(kRecordedGccOptions);
     return own;

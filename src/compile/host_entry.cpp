@@ -65,6 +65,18 @@ bool opens_arguments(std::string_view text, std::size_t at) {
     }
 }
 
+bool is_alignment(std::string_view word) { return word == "alignas" || word == "__align__"; }
+
+// Behind the parentheses that open at `at` or later.
+std::size_t behind_parentheses(std::string_view text, std::size_t at) {
+    int depth = 0;
+    do {
+        at = behind_token(text, at);
+        depth += text[at - 1] == '(' ? 1 : text[at - 1] == ')' ? -1 : 0;
+    } while (at < text.size() && depth > 0);
+    return at;
+}
+
 // What KILN_HOST_KERNEL of kiln/device_host.h writes, for a name with commas and for a kernel that is not the first.
 std::string exported(const std::string& name, std::size_t number) {
     const std::string symbol = "kiln_host_kernel" + (number == 0 ? "" : formatted("_{}", number));
@@ -107,7 +119,7 @@ HostEntry with_host_entry(std::string_view text, std::string_view entry) {
 
 namespace {
 
-// A declaration that begins with `extern`, from there to its semicolon.
+// A declaration that begins with `extern` or `__shared__`, from there to its semicolon.
 struct SharedDeclaration {
     std::string type, name, extents;  ///< "float", "tile", "[][4]"
     std::size_t end = 0;              ///< behind the semicolon
@@ -116,26 +128,23 @@ struct SharedDeclaration {
 
 SharedDeclaration shared_declaration(std::string_view text, std::size_t at) {
     SharedDeclaration found;
-    bool has_word = false, in_extents = false;
+    bool has_word = false, is_extern = false, in_extents = false;
     for (std::size_t end = at; at < text.size(); at = end) {
         end = behind_token(text, at);
         const std::string_view token = text.substr(at, end - at);
         if (token == ";") {
             found.end = end;
             if (found.type.ends_with(' ')) found.type.pop_back();
-            found.is_shared = has_word && in_extents && !found.type.empty();
+            found.is_shared = has_word && is_extern && in_extents && !found.type.empty();
             return found;
         }
         if (token == "{" || token == "}" || token.starts_with('"')) break;
         if (token == "__shared__") has_word = true;
+        if (token == "extern") is_extern = true;
         if (token == "extern" || token == "__shared__" || token.starts_with("//") || token.starts_with("/*"))
             continue;
-        if (token == "alignas" || token == "__align__") {  // dynamic shared memory is aligned to 1024 bytes
-            int depth = 0;
-            do {
-                end = behind_token(text, end);
-                depth += text[end - 1] == '(' ? 1 : text[end - 1] == ')' ? -1 : 0;
-            } while (end < text.size() && depth > 0);
+        if (is_alignment(token)) {  // dynamic shared memory is aligned to 1024 bytes
+            end = behind_parentheses(text, end);
             continue;
         }
         in_extents = in_extents || token == "[";
@@ -173,7 +182,7 @@ std::string with_dynamic_shared(std::string_view text) {
         if (token == "}" && !braces.empty()) braces.pop_back();
         if (token == "{" || token == "}" || token == ";") is_scope = false;
         const SharedDeclaration found =
-            token == "extern" ? shared_declaration(text, at) : SharedDeclaration{};
+            token == "extern" || token == "__shared__" ? shared_declaration(text, at) : SharedDeclaration{};
         if (!found.is_shared) {
             result += token;
             continue;
@@ -200,12 +209,34 @@ bool is_blank_or_comment(std::string_view token) {
            token.starts_with("/*");
 }
 
+// Empty, at the end, where there is none.
 std::string_view next_word(std::string_view text, std::size_t at) {
     for (std::size_t end = at; at < text.size(); at = end) {
         end = behind_token(text, at);
         if (!is_blank_or_comment(text.substr(at, end - at))) return text.substr(at, end - at);
     }
-    return {};
+    return text.substr(text.size());
+}
+
+// What is directly behind __shared__: alignments, which C++ wants at the declaration's start, and `static`, which it is.
+struct BehindShared {
+    std::string alignments;  ///< "alignas(16) "
+    std::string rest;        ///< blanks and comments between them
+    std::size_t end = 0;
+};
+
+BehindShared behind_shared(std::string_view text, std::size_t at) {
+    BehindShared found;
+    for (found.end = at;;) {
+        const std::string_view word = next_word(text, found.end);
+        if (!is_alignment(word) && word != "static") return found;
+        const auto start = static_cast<std::size_t>(word.data() - text.data());
+        found.rest += text.substr(found.end, start - found.end);
+        found.end = start + word.size();
+        if (word == "static") continue;
+        found.end = behind_parentheses(text, found.end);
+        found.alignments += std::string(text.substr(start, found.end - start)) + " ";
+    }
 }
 
 // Before the name of an attribute or of a macro.
@@ -232,7 +263,14 @@ std::string with_host_keywords(std::string_view text) {
     for (std::size_t at = 0; at < text.size(); at = end) {
         end = behind_token(text, at);
         const std::string_view token = text.substr(at, end - at);
-        if (token == "static" && (before == kShared || next_word(text, end) == kShared)) continue;
+        if (token == "static" && next_word(text, end) == kShared) continue;
+        if (token == kShared) {
+            const BehindShared behind = behind_shared(text, end);
+            result += behind.alignments + std::string(token) + behind.rest;
+            end = behind.end;
+            before = token;
+            continue;
+        }
         const bool is_keyword =
             token == kNoInline && !names_a_word(before) && !is_qualified(text.substr(0, at));
         result += is_keyword ? "__attribute__((noinline))" : token;

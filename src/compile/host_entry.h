@@ -28,13 +28,14 @@ struct HostEntry {
 /// that declares no such function stays as it is.
 HostEntry with_host_entry(std::string_view text, std::string_view entry);
 
-/// The source with each declaration `extern __shared__ T name[...];` in a function as a reference to the block's dynamic
+/// The source with each declaration `extern __shared__ T name[...];`, in either order, in a function as a reference to the block's dynamic
 /// shared memory. In a namespace it becomes an error of the compiler that says what to write: there it can't be the running
 /// block's.
 std::string with_dynamic_shared(std::string_view text);
 
-/// The source with `static __shared__` as `__shared__`, which is static here anyway, and with the keyword `__noinline__`,
-/// which is no macro: headers of the system have it as an attribute's name.
+/// The source with `static __shared__` as `__shared__`, which is static here anyway, with `__shared__ alignas(16)` as
+/// `alignas(16) __shared__`, and with the keyword `__noinline__`, which is no macro: headers of the system have it as an
+/// attribute's name.
 std::string with_host_keywords(std::string_view text);
 
 struct HostText {

@@ -20,6 +20,7 @@
 #include "compile/compile_options.h"
 #include "compile/compiler.h"
 #include "compile/hoisted_includes.h"
+#include "compile/invocation.h"
 #include "compile/library_search.h"
 #include "compile/loaded_objects.h"
 #include "compile/nvjitlink.h"
@@ -147,8 +148,9 @@ Nvrtc::Located Nvrtc::located() {
             watched.push_back(file->parent_path());  // builtins may come, or go
             return {{*build, "nvrtc " + objects.identity()}, std::move(watched)};
         });
-    if (located_ && located_->identity != found[1]) facts_.reset();
-    located_ = Located{*file, found[0], found[1]};
+    const std::string identity = formatted("{} {}", found[1], kNvrtcInvocation);
+    if (located_ && located_->identity != identity) facts_.reset();
+    located_ = Located{*file, found[0], identity};
     return *located_;
 }
 

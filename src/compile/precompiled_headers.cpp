@@ -4,6 +4,9 @@
 #include "compile/precompiled_headers.h"
 
 #include <exception>
+#include <filesystem>
+#include <system_error>
+#include <utility>
 
 namespace kiln {
 
@@ -11,16 +14,40 @@ namespace kiln {
 std::optional<PrecompiledHeaders::Headers> PrecompiledHeaders::next(const std::string& key, bool creates) {
     const std::lock_guard lock(mutex_);
     Headers& headers = headers_[key];
+    const std::uint64_t asked_before = std::exchange(headers.asked, ++requests_);
     if (headers.state == State::wanted) {
         if (!creates) return std::nullopt;
         try {
             if (!directory_) directory_.emplace();
+            if (!make_room(asked_before)) return std::nullopt;
             headers.file = (directory_->path() / std::to_string(files_++)).string() + ".pch";
         } catch (const std::exception&) {  // no place for temporary files
             headers.state = State::unusable;
         }
     }
     return headers.state == State::unusable ? std::nullopt : std::optional(headers);
+}
+
+// For one more file. False: there is none, or the other headers are used as often.
+bool PrecompiledHeaders::make_room(std::uint64_t asked_before) {
+    std::size_t ready = 0;
+    Headers* oldest = nullptr;
+    for (auto& [key, headers] : headers_) {
+        if (headers.state != State::ready) continue;
+        ++ready;
+        if (oldest == nullptr || headers.asked < oldest->asked) oldest = &headers;
+    }
+    if (ready >= limits_.files) {
+        if (oldest == nullptr || oldest->asked > asked_before) return false;
+        remove_file(*oldest);
+        oldest->state = State::wanted;
+    }
+    return std::filesystem::space(directory_->path()).available >= limits_.free_bytes;
+}
+
+void PrecompiledHeaders::remove_file(Headers& headers) {
+    std::error_code ignored;
+    std::filesystem::remove(headers.file, ignored);
 }
 
 std::optional<CompileResponse> PrecompiledHeaders::compile(const std::string& key, bool creates,
@@ -36,6 +63,7 @@ std::optional<CompileResponse> PrecompiledHeaders::compile(const std::string& ke
     const std::lock_guard lock(mutex_);
     Headers& known = headers_[key];
     known.has_failed = response.status != CompileStatus::ok;
+    if (known.has_failed && is_new) remove_file(known);
     if (known.has_failed) return std::nullopt;
     known.state = State::ready;
     return response;
@@ -50,7 +78,10 @@ bool PrecompiledHeaders::lacks(const std::string& key) {
 void PrecompiledHeaders::compiled_without(const std::string& key, bool succeeded) {
     const std::lock_guard lock(mutex_);
     Headers& headers = headers_[key];
-    if (headers.has_failed && succeeded) headers.state = State::unusable;
+    if (headers.has_failed && succeeded) {
+        headers.state = State::unusable;
+        remove_file(headers);
+    }
     headers.has_failed = false;
 }
 

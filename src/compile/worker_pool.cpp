@@ -201,8 +201,8 @@ std::string memory_note(const WorkerLimits& limits) {
 }
 
 bool may_lack_memory(std::string_view log) {
-    for (const std::string_view words :
-         {"memory", "bad_alloc", "catastrophic error", "internal compiler error"}) {
+    for (const std::string_view words : {"out of memory", "memory exhausted", "annot allocate memory",
+                                         "bad_alloc", "catastrophic error", "internal compiler error"}) {
         if (log.find(words) != std::string_view::npos) return true;
     }
     // The loader's, of a compiler's library; it is also what a directory says that nothing may be executed in.
@@ -213,6 +213,21 @@ bool may_lack_memory(std::string_view log) {
 CompileResponse WorkerPool::run(const CompileRequest& request, const std::string& what,
                                 const std::string& on_signal, std::stop_token stop) {
     if (!stop.stop_possible()) stop = limits_.stop;
+    bool was_killed = false;
+    try {
+        return run_once(request, what, on_signal, stop, was_killed);
+    } catch (const BuildError&) {
+        if (!was_killed || request.hoisted.empty()) throw;
+    }
+    // NVRTC maps the file of a PCH: SIGBUS where the file system has become full.
+    CompileRequest plain = request;
+    plain.hoisted.clear();
+    return run_once(plain, what, on_signal, stop, was_killed);
+}
+
+CompileResponse WorkerPool::run_once(const CompileRequest& request, const std::string& what,
+                                     const std::string& on_signal, const std::stop_token& stop,
+                                     bool& was_killed) {
     const std::string message = encode(request);
     if (arrival(message) != Arrival::whole)
         throw BuildError(what + ": the source takes " + bytes_text(message.size()) +
@@ -266,6 +281,7 @@ CompileResponse WorkerPool::run(const CompileRequest& request, const std::string
                          last_words(result.error));
     std::string failure = what + ": the worker process " + result.how_it_ended(limits_.timeout) + ".";
     if (!result.stopped && !result.timed_out) failure += memory_note(limits_);
+    was_killed = result.signal != 0 && !result.timed_out && !result.stopped;
     if (result.signal != 0 && !result.timed_out && !on_signal.empty() && !may_lack_memory(result.error))
         failure += " " + on_signal;
     throw BuildError(failure, last_words(result.error));

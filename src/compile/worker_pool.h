@@ -34,13 +34,18 @@ class WorkerPool {
 
     /// what: "NVRTC 13.0 compiling gemm_tiled.cu for sm_90a", for messages. Throws BuildError when no
     /// response comes back, with the reason and the worker's last words; `on_signal` is then added where
-    /// a signal ended it. stop: of this request alone, in place of the limits'.
+    /// a signal ended it. stop: of this request alone, in place of the limits'. A request with headers to precompile whose
+    /// worker a signal ended is repeated without.
     CompileResponse run(const CompileRequest& request, const std::string& what,
                         const std::string& on_signal = {}, std::stop_token stop = {});
 
     const WorkerLimits& limits() const { return limits_; }
 
   private:
+    /// was_killed: set when a signal ended the worker, and no time limit or stop did.
+    CompileResponse run_once(const CompileRequest& request, const std::string& what,
+                             const std::string& on_signal, const std::stop_token& stop, bool& was_killed);
+
     struct Worker;
     struct State;
     class Turn;

@@ -91,6 +91,7 @@ void FiberBlock::arrange(std::uint64_t block_number) {
 std::string FiberBlock::run(Dim3 index) {
     block_idx = {index.x, index.y, index.z};
     was_ended_ = false;
+    if (log_ != nullptr) watch_ = Stopwatch();
     if (plan_.seed) {
         arrange((std::uint64_t{index.z} * grid_dim.y + index.y) * grid_dim.x + index.x);
         std::memset(dynamic_shared, 0xff, plan_.dynamic_shared_bytes);
@@ -142,6 +143,7 @@ void FiberBlock::reset_after_failure() {
     free_meetings_.clear();
     meetings_.clear();
     for (Warp& warp : warps_) warp.open.clear();
+    open_places_ = 0;
     for (Thread& thread : threads_) {
         thread.fiber = nullptr;
         thread.meeting = nullptr;
@@ -180,7 +182,7 @@ void FiberBlock::continue_with(FiberContext* next) {
 FiberContext* FiberBlock::next_flow() {
     int position = runnable_.take_first();
     if (position < 0) {
-        if (!poll()) return &main_;
+        if (!poll() && !complete_places()) return &main_;
         position = runnable_.take_first();
     }
     Thread& thread = threads_[static_cast<unsigned>(position)];

@@ -18,12 +18,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/kernel_watch.h"
+#include "base/stopwatch.h"
 #include "device/fiber_context.h"
 #include "device/fiber_stack.h"
 #include "device/grid_barrier.h"
@@ -71,14 +73,20 @@ class FiberBlock final : private kiln_host::Block, public KernelRunner {
     std::string run(Dim3 index);
     /// Whether the last run only ended because another block had failed or was left out.
     bool was_ended() const { return was_ended_; }
+    /// From now on an observed block that runs longer is ended where another one was left out: it may wait for that one.
+    void end_after(double ms) { most_ms_ = ms; }
     bool where(KernelFacts& facts) const noexcept override;
 
   private:
     struct Warp;
 
+    // Where a thread calls active_lanes: the line, the place, and the addresses to which the calls around it return.
+    using Place = std::vector<std::uintptr_t>;
+
     // Lanes that meet in a vote or shuffle. It outlives the meeting until all have read it.
     struct Meeting {
         unsigned mask = 0;
+        Place place;         // of active_lanes; empty: it is a vote, shuffle or barrier
         unsigned bytes = 0;  // 0: no deposits
         bool orders_memory = false;
         unsigned arrived = 0;
@@ -140,7 +148,7 @@ class FiberBlock final : private kiln_host::Block, public KernelRunner {
     static void sync_named(kiln_host::Thread* self, unsigned id, unsigned count);
     static void arrive_named(kiln_host::Thread* self, unsigned id, unsigned count);
     static void wait_until(kiln_host::Thread* self, int (*ready)(const void*), const void* state);
-    static unsigned live_lanes(kiln_host::Thread* self);
+    static unsigned active_lanes(kiln_host::Thread* self, const void* place, int line);
     static void sync_grid(kiln_host::Thread* self);
     static void end_if_failed(kiln_host::Thread* self);
     static void trap(kiln_host::Thread* self, const char* message);
@@ -165,7 +173,8 @@ class FiberBlock final : private kiln_host::Block, public KernelRunner {
     void arrive_at(Thread& self, unsigned id, unsigned count, bool waits);
     bool poll();
     void forget_waits();
-    Meeting& meet(Thread& self, unsigned mask, unsigned bytes, bool orders_memory);
+    Meeting& meet(Thread& self, unsigned mask, unsigned bytes, bool orders_memory, const Place& place = {});
+    bool complete_places();
     void arrive(Thread& self, Meeting& meeting);
     void complete(Warp& warp, Meeting& meeting);
     void leave_meeting(Thread& thread);
@@ -185,6 +194,10 @@ class FiberBlock final : private kiln_host::Block, public KernelRunner {
             empty_log(self);
     }
     void empty_log(const Thread& self);
+    bool another_has_failed() const {
+        return plan_.has_failed != nullptr && plan_.has_failed->load(std::memory_order_relaxed);
+    }
+    [[noreturn]] void end_early();
     void tell_barrier(const Thread& self, const NamedBarrier& barrier, bool completed);
     void tell_meeting(const Positions& all);
     void tell_meeting(const Warp& warp, const Meeting& meeting);
@@ -224,6 +237,8 @@ class FiberBlock final : private kiln_host::Block, public KernelRunner {
     Thread* next_ = nullptr;  // for the fiber that is about to run
     const Thread* running_ = nullptr;
     std::deque<Meeting> meetings_;
+    Place place_;               // of the thread that comes to active_lanes, whose stack may be dropped
+    unsigned open_places_ = 0;  // meetings of active_lanes
     std::vector<Meeting*> free_meetings_;
 
     struct Errand {
@@ -234,6 +249,8 @@ class FiberBlock final : private kiln_host::Block, public KernelRunner {
     Errand errand_;                         // what the main flow was continued for
     kiln_host::AccessLog* log_ = nullptr;   // null: nobody observes
     std::vector<ObservedAccess> accesses_;  // what the log is a part of
+    double most_ms_ = std::numeric_limits<double>::infinity();
+    Stopwatch watch_;  // of the block, where it is observed
     std::vector<unsigned> met_;
 };
 

@@ -55,6 +55,7 @@ void FiberBlock::empty_log(const Thread& self) {
     if (count == 0) return;
     log_->next -= count;
     on_main_stack([&] { plan_.observer->accesses(number_of(self), {first, count}); });
+    if (another_has_failed() && watch_.elapsed_ms() > most_ms_) end_early();
 }
 
 void FiberBlock::tell_meeting(const Positions& all) {

@@ -2,7 +2,11 @@
 //
 // The part of FiberBlock that kernels call: barriers, votes and shuffles, and the words for a block in
 // which nobody can go on.
+#include <unwind.h>
+
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <sstream>
 #include <utility>
@@ -14,6 +18,16 @@
 namespace kiln {
 namespace {
 
+// To a Place.
+_Unwind_Reason_Code add_return_address(_Unwind_Context* frame, void* to) {
+    constexpr std::size_t kMost = 64;
+    auto& place = *static_cast<std::vector<std::uintptr_t>*>(to);
+    const auto address = static_cast<std::uintptr_t>(_Unwind_GetIP(frame));
+    if (address == 0 || place.size() == kMost) return _URC_END_OF_STACK;
+    place.push_back(address);
+    return _URC_NO_REASON;
+}
+
 std::string hex(unsigned mask) {
     std::ostringstream text;
     text << "0x" << std::hex << mask;
@@ -23,8 +37,8 @@ std::string hex(unsigned mask) {
 }  // namespace
 
 const kiln_host::Runtime FiberBlock::kRuntime = {
-    &sync_block, &sync_warp, &vote,    &exchange, &live_lanes, &sync_named, &arrive_named, &wait_until,
-    &trap,       &flush,     &release, &acquire,  &bad_index,  &sync_grid,  &end_if_failed};
+    &sync_block, &sync_warp, &vote,    &exchange, &active_lanes, &sync_named, &arrive_named, &wait_until,
+    &trap,       &flush,     &release, &acquire,  &bad_index,    &sync_grid,  &end_if_failed};
 
 unsigned FiberBlock::sync_block(kiln_host::Thread* self, int predicate) {
     FiberBlock& block = of(self);
@@ -156,7 +170,34 @@ void FiberBlock::forget_waits() {
     polled_count_ = 0;
 }
 
-unsigned FiberBlock::live_lanes(kiln_host::Thread* self) { return of(self).warps_[self->warp].live; }
+unsigned FiberBlock::active_lanes(kiln_host::Thread* self, const void* place, int line) {
+    FiberBlock& block = of(self);
+    Thread& thread = static_cast<Thread&>(*self);
+    block.place_.assign({static_cast<std::uintptr_t>(line), reinterpret_cast<std::uintptr_t>(place)});
+    _Unwind_Backtrace(&add_return_address, &block.place_);
+    // This function and the one with `place`, where the address is another in each copy of the code.
+    const auto first = block.place_.begin() + 2;
+    block.place_.erase(first, first + std::min<std::ptrdiff_t>(2, block.place_.end() - first));
+    Meeting& meeting = block.meet(thread, ~0u, 0, false, block.place_);
+    block.arrive(thread, meeting);
+    return meeting.arrived;
+}
+
+// Lanes that leave a loop early wait for the others behind it, since its lines come first.
+bool FiberBlock::complete_places() {
+    if (open_places_ == 0) return false;
+    for (Warp& warp : warps_) {
+        std::uintptr_t line = ~std::uintptr_t{0};
+        for (const Meeting* const meeting : warp.open) {
+            if (!meeting->place.empty()) line = std::min(line, meeting->place.front());
+        }
+        for (std::size_t i = warp.open.size(); i-- > 0;) {
+            Meeting& meeting = *warp.open[i];
+            if (!meeting.place.empty() && meeting.place.front() == line) complete(warp, meeting);
+        }
+    }
+    return true;
+}
 
 // Of one thread, while all others of the block wait for it at __syncthreads().
 void FiberBlock::sync_grid(kiln_host::Thread* self) {
@@ -174,10 +215,13 @@ void FiberBlock::sync_grid(kiln_host::Thread* self) {
 
 void FiberBlock::end_if_failed(kiln_host::Thread* self) {
     FiberBlock& block = of(self);
-    if (block.plan_.has_failed == nullptr || !block.plan_.has_failed->load(std::memory_order_relaxed)) return;
-    block.was_ended_ = true;
-    block.failure_ = "it waits for another block, which has failed";
-    block.abandon();
+    if (block.another_has_failed()) block.end_early();
+}
+
+void FiberBlock::end_early() {
+    was_ended_ = true;
+    failure_ = "it waits for another block, which has failed";
+    abandon();
 }
 
 void FiberBlock::trap(kiln_host::Thread* self, const char* message) {
@@ -188,7 +232,8 @@ void FiberBlock::trap(kiln_host::Thread* self, const char* message) {
 }
 
 // The open meeting of these lanes, or a new one.
-FiberBlock::Meeting& FiberBlock::meet(Thread& self, unsigned mask, unsigned bytes, bool orders_memory) {
+FiberBlock::Meeting& FiberBlock::meet(Thread& self, unsigned mask, unsigned bytes, bool orders_memory,
+                                      const Place& place) {
     tell(self);
     if ((mask >> self.lane & 1u) == 0) {
         failure_ = formatted(
@@ -200,7 +245,8 @@ FiberBlock::Meeting& FiberBlock::meet(Thread& self, unsigned mask, unsigned byte
     leave_meeting(self);
     Warp& warp = warps_[self.warp];
     for (Meeting* meeting : warp.open) {
-        if (meeting->mask == mask && meeting->bytes == bytes && meeting->orders_memory == orders_memory)
+        if (meeting->mask == mask && meeting->bytes == bytes && meeting->orders_memory == orders_memory &&
+            meeting->place == place)
             return *meeting;
     }
     if (free_meetings_.empty()) free_meetings_.push_back(&meetings_.emplace_back());
@@ -209,6 +255,8 @@ FiberBlock::Meeting& FiberBlock::meet(Thread& self, unsigned mask, unsigned byte
     meeting->mask = mask;
     meeting->bytes = bytes;
     meeting->orders_memory = orders_memory;
+    meeting->place = place;
+    open_places_ += place.empty() ? 0 : 1;
     meeting->arrived = meeting->yes = 0;
     meeting->readers = 0;
     warp.open.push_back(meeting);
@@ -228,6 +276,7 @@ void FiberBlock::arrive(Thread& self, Meeting& meeting) {
 
 void FiberBlock::complete(Warp& warp, Meeting& meeting) {
     warp.open.erase(std::find(warp.open.begin(), warp.open.end(), &meeting));
+    open_places_ -= meeting.place.empty() ? 0 : 1;
     if (log_ != nullptr) [[unlikely]]
         tell_meeting(warp, meeting);
     for (unsigned lanes = meeting.arrived; lanes != 0; lanes &= lanes - 1) {

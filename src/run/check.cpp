@@ -206,6 +206,7 @@ void compare(const GuardedTensor& output, const Reference& reference, CheckReque
     const ErrorStatistics& tally = comparison.tally();
     result.checked = tally.checked;
     result.wrong = tally.wrong;
+    result.not_finite = tally.not_finite;
     result.worst = tally.worst;
     result.max_abs_error = tally.max_abs_error;
     result.unwritten = comparison.unwritten();

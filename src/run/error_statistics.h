@@ -19,6 +19,7 @@ struct ComparedElement {
 
 struct ErrorStatistics {
     std::uint64_t checked = 0, wrong = 0;
+    std::uint64_t not_finite = 0;  ///< right elements that are NaN or infinite
     double worst = 0, max_abs_error = 0;
     std::int64_t first = -1;  ///< the number of the first wrong element
     ComparedElement first_wrong;
@@ -29,13 +30,17 @@ struct ErrorStatistics {
         ++checked;
         worst = std::max(worst, element.ratio);
         max_abs_error = std::max(max_abs_error, element.error);
-        if (!element.wrong) return;
+        if (!element.wrong) {
+            not_finite += std::isfinite(element.found) ? 0U : 1U;
+            return;
+        }
         ++wrong;
         keep(number, element);
     }
     void merge(const ErrorStatistics& other) {
         checked += other.checked;
         wrong += other.wrong;
+        not_finite += other.not_finite;
         worst = std::max(worst, other.worst);
         max_abs_error = std::max(max_abs_error, other.max_abs_error);
         if (other.first >= 0) keep(other.first, other.first_wrong);

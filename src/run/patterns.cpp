@@ -19,6 +19,7 @@ constexpr std::uint64_t kAlike = 16;                   // keys of one vector
 constexpr double kQueryScale =
     6;  // times sqrt(HEAD_DIM) is the score of a match; other scores are normally distributed
 constexpr double kBelowZero = 1024;  // times -1, in a quarter of the scores
+constexpr double kShift = 128;       // exponentials of it and of -120 are no floats
 constexpr std::uint64_t kWhole = 1ULL << 32;
 
 /// In [-1, 1), with 24 bits.
@@ -76,13 +77,17 @@ double PatternElements::operator()(std::uint64_t i) const {
             return integer(i, true);
         case Pattern::term:
             return integer(i, false);
-        case Pattern::peaks: {
+        case Pattern::peaks:
+        case Pattern::shifted_peaks: {
             const std::uint64_t place = permuted(column, row_, shared_seed_);
             const std::uint64_t behind = (place + row_ - row * peaks_ % row_) % row_;
             const double noise = uniform(random_word(own_seed_, i));
             // Peaks are nearly equal, so that none hides another.
             const bool at_end = row_ >= kDenseEnds && (column == 0 || column + 1 == row_);
-            return at_end || behind < peaks_ ? static_cast<double>(size_) + noise / 4 : noise;
+            const double shift = pattern_ == Pattern::peaks || row % 3 == 2 ? 0
+                                 : row % 3 == 0                             ? -kShift
+                                                                            : kShift;
+            return shift + (at_end || behind < peaks_ ? static_cast<double>(size_) + noise / 4 : noise);
         }
         case Pattern::key:
             return is_last ? -1 : sign(code_of(row));

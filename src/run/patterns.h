@@ -11,6 +11,8 @@
 //                 places that move on from one row to the next through a permutation of the columns: each column is a
 //                 peak of some row, and each peak has a large part in what a row's sums come to. The first and the last
 //                 column are peaks of every long row: samples look there most, and peaks show what a row has lost.
+//   shifted_peaks The same in rows that are shifted: row 0 by -128, row 1 by 128, row 2 not at all, and so on. A softmax is the same
+//                 for each shift, but not if the maximum is not subtracted, or begins at 0.
 //   key, query    A key is one of about size / 16 vectors of signs, chosen by its number; a query is six times one of
 //                 them. Different vectors are nearly orthogonal, so that a query's weights are alike on the 16 or so
 //                 keys of its vector, wherever these lie, and next to nothing on all others: each of them is about a

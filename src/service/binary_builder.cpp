@@ -8,13 +8,17 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <functional>
 #include <system_error>
 #include <utility>
 
 #include "base/arch_facts.h"
+#include "base/host_arch.h"
 #include "base/stopwatch.h"
+#include "base/words.h"
 #include "cache/build_key.h"
 #include "compile/missing_header.h"
+#include "device/driver.h"
 #include "format/format.h"
 
 namespace kiln {
@@ -38,6 +42,11 @@ Binary traced(ServiceEvents& events, const std::string& digest, const std::strin
     }
 }
 
+/// Where nothing may be compiled, and where none of the headers is here, as on a machine that a pack was shipped to.
+bool may_have_other_headers(const Source& source, bool cached_only) {
+    return !source.open_includes.empty() && (cached_only || source.include_digest.empty());
+}
+
 }  // namespace
 
 BinaryBuilder::BinaryBuilder(std::unique_ptr<Compiler> compiler, IncludeTree includes, CacheSetup cache,
@@ -57,11 +66,13 @@ BinaryBuilder::Keys BinaryBuilder::keys(const Target& target, const Source& buil
         for (const std::string& one : compiler.link_options(target, build_source))
             options.push_back("link " + one);
     Keys keys;
+    std::string linker;
     if (options_.cached_only || tiers_.setup().named_seeds > 0)
-        keys.open = OpenLookup{make_open_key(target, options, build_source, !options_.cached_only),
-                               options_.cached_only};
+        keys.open = OpenLookup{make_open_key(target, options, build_source), options_.cached_only,
+                               may_have_other_headers(build_source, options_.cached_only)};
     try {
         keys.compiler = compiler.ingredients();
+        if (!build_source.linked.empty()) linker = compiler.linker_identity();
     } catch (const BuildError&) {
         if (!keys.open) throw;
         keys.no_compiler = std::current_exception();
@@ -71,7 +82,7 @@ BinaryBuilder::Keys BinaryBuilder::keys(const Target& target, const Source& buil
     CompilerFields fields(keys.compiler.identity, {}, keys.compiler.options);
     for (const auto& [name, value] : keys.compiler.environment)
         fields.environment.push_back(name + "=" + value);
-    if (!build_source.linked.empty()) fields.options.push_back("linker " + compiler.linker_identity());
+    if (!linker.empty()) fields.options.push_back("linker " + linker);
     keys.key = make_build_key(target, fields, options, build_source);
     return keys;
 }
@@ -97,11 +108,21 @@ BinaryBuilder::Built BinaryBuilder::find_or_compile(const Request& request) {
 BinaryBuilder::Built BinaryBuilder::find_or_compile_now(const Request& request) {
     if (auto hit = find_unstored(request)) return std::move(*hit);
     if (auto hit = tiers_.find(request.wanted())) return std::move(*hit);
-    if (auto hit = find_ptx(request)) return std::move(*hit);
+    if (auto hit = find_ptx(request, Includes::same)) return std::move(*hit);
+    if (auto hit = find_lower_level(request)) return std::move(*hit);
+    std::optional<Built> other = tiers_.find_with_any_includes(request.wanted());
+    if (!other) other = find_ptx(request, Includes::any);
+    if (other) {
+        if (!request.source.include_digest.empty())
+            events_.warn_once("nothing may be compiled: the binary of " + std::string(request.variant) +
+                              " was made with other headers of include directories than those that are here");
+        return std::move(*other);
+    }
     events_.trace({TraceKind::miss, Origin::compiled, request.key.digest, request.variant, 0, 0, {}});
     if (options_.cached_only) {
         events_.count(&Counters::misses);
-        throw BuildError(request.variant + " is in no tier of the cache, and compiling is switched off");
+        throw BuildError(request.variant + " is in no tier of the cache for " + request.target.arch +
+                         ", and compiling is switched off" + other_archs_text(request));
     }
     if (!request.keys.has_compiler()) {
         events_.count(&Counters::misses);
@@ -133,21 +154,20 @@ void BinaryBuilder::keep_unstored(const Request& request, const Built& built) {
     unstored_.insert_or_assign(request.key.digest, built);
 }
 
-std::optional<BinaryBuilder::Built> BinaryBuilder::find_ptx(const Request& request) {
+std::optional<BinaryBuilder::Built> BinaryBuilder::find_ptx(const Request& request, Includes includes) {
     const Target& target = request.target;
-    const bool compiles_here = !options_.cached_only && request.keys.has_compiler();
     const auto number = cuda_arch_number(target.arch);
-    if (target.backend != Backend::cuda || !number || !request.keys.open || compiles_here ||
+    if (target.backend != Backend::cuda || !number || !request.keys.open || compiles(request) ||
         !request.source.linked.empty())
         return std::nullopt;
     const auto archs = cuda_archs();
     for (auto arch = archs.rbegin(); arch != archs.rend(); ++arch) {
         if (arch->number > *number) continue;
         const Target older{Backend::cuda, formatted("compute_{}", arch->number), {}};
-        const OpenLookup open{make_open_key(older, compiler_->options(older, request.source), request.source,
-                                            !options_.cached_only),
-                              request.keys.open->everywhere};
-        auto hit = tiers_.find({open.key, request.variant, request.refused, true, &open, false});
+        OpenLookup open = *request.keys.open;
+        open.key = open_key_for(request, older.arch);
+        const Tiers::Wanted wanted{open.key, request.variant, request.refused, true, &open, false};
+        auto hit = includes == Includes::same ? tiers_.find(wanted) : tiers_.find_with_any_includes(wanted);
         if (!hit) continue;
         events_.warn_once(
             "there is no binary of " + std::string(request.variant) + " for " + target.arch +
@@ -157,6 +177,43 @@ std::optional<BinaryBuilder::Built> BinaryBuilder::find_ptx(const Request& reque
         return hit;
     }
     return std::nullopt;
+}
+
+BuildKey BinaryBuilder::open_key_for(const Request& request, const std::string& arch) const {
+    const Target other{request.target.backend, arch, {}};
+    return make_open_key(other, compiler_->options(other, request.source), request.source);
+}
+
+std::optional<BinaryBuilder::Built> BinaryBuilder::find_lower_level(const Request& request) {
+    const Target& target = request.target;
+    if (target.backend != Backend::host || !request.keys.open || compiles(request)) return std::nullopt;
+    std::vector<std::string> levels = known_archs(Backend::host);
+    std::erase_if(levels, [&](const std::string& level) { return !is_lower_level(level, target.arch); });
+    std::ranges::sort(levels, std::greater<>());
+    for (const std::string& level : levels) {
+        OpenLookup open = *request.keys.open;
+        open.key = open_key_for(request, level);
+        auto hit = tiers_.find({open.key, request.variant, request.refused, true, &open, false});
+        if (!hit) continue;
+        events_.warn_once("there is no binary of " + request.variant + " for " + target.arch + ": that for " +
+                          level + " is used, which may be slower; a pack that is made with --arch " +
+                          target.arch + " has one");
+        return hit;
+    }
+    return std::nullopt;
+}
+
+std::string BinaryBuilder::other_archs_text(const Request& request) const {
+    std::vector<std::string> archs;
+    if (!request.keys.open || !request.source.linked.empty()) return {};
+    for (const std::string& arch : known_archs(request.target.backend)) {
+        const BuildKey key = open_key_for(request, arch);
+        if (std::ranges::any_of(tiers_.setup().seeds, [&](const SeedPack& pack) {
+                return pack.find_of_any_compiler(key, Includes::any).binary.has_value();
+            }))
+            archs.push_back(arch);
+    }
+    return archs.empty() ? "" : "; the packs have it for " + enumerate(archs);
 }
 
 // One compiles, for the other processes of this machine and for the other machines.
@@ -267,8 +324,9 @@ Binary BinaryBuilder::compile(const Request& request) {
                              rejected->log());
         }
         if (dynamic_cast<const std::system_error*>(&error) == nullptr) throw;
-        throw BuildError(file + " can't be compiled: " + error.what() +
-                         ". Compilers need a directory for temporary files; TMPDIR names another.");
+        std::throw_with_nested(
+            BuildError(file + " can't be compiled: " + error.what() +
+                       ". Compilers need a directory for temporary files; TMPDIR names another."));
     }
 }
 

@@ -84,6 +84,9 @@ class BinaryBuilder {
     bool compiles() const { return !options_.cached_only; }
 
   private:
+    bool compiles(const Request& request) const {
+        return !options_.cached_only && request.keys.has_compiler();
+    }
     /// The flight's: its token stops it.
     Built find_or_compile_now(const Request& request);
     std::optional<Built> find_unstored(const Request& request);
@@ -95,8 +98,14 @@ class BinaryBuilder {
     Binary compile(const Request& request);
     /// Of LTO-IR of callers and that of the source, which is found or compiled under a key of its own.
     Binary link(const Request& request);
-    /// PTX of this or an older architecture, for who compiles nothing: the driver compiles it.
-    std::optional<Built> find_ptx(const Request& request);
+    /// PTX of this or an older architecture, for who compiles nothing: the driver compiles it. `any` after `same`.
+    std::optional<Built> find_ptx(const Request& request, Includes includes);
+    /// Host code for a lower level of x86-64, for who compiles nothing.
+    std::optional<Built> find_lower_level(const Request& request);
+    /// "; the packs have it for gfx90a and gfx942", where they have it for other architectures.
+    std::string other_archs_text(const Request& request) const;
+    /// The key of `request` for another architecture and any compiler.
+    BuildKey open_key_for(const Request& request, const std::string& arch) const;
 
     const std::unique_ptr<Compiler> compiler_;
     const IncludeTree includes_;

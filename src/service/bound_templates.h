@@ -24,6 +24,12 @@ class BoundTemplates {
     Template find(std::string_view name);
     std::vector<Template> all();
 
+    struct Readable {
+        std::vector<Template> templates;
+        std::vector<std::string> errors;  ///< of the files and directories that are left out
+    };
+    Readable readable();
+
   private:
     Template bound(const Template& found);
 

@@ -29,6 +29,7 @@ struct CacheSetup {
 struct OpenLookup {
     BuildKey key;  ///< make_open_key
     bool everywhere = false;
+    bool any_includes = false;  ///< where nothing has the same headers of include directories, others serve
 
     bool in_seed(const CacheSetup& setup, std::size_t index) const {
         return everywhere || index < setup.named_seeds;

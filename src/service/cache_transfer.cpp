@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <system_error>
+#include <unordered_set>
 #include <utility>
 
 #include "base/file_name.h"
@@ -98,13 +99,13 @@ void report(const CacheProgress& progress, std::uint64_t done, std::uint64_t tot
 
 CacheTransfer Cache::pack(const std::filesystem::path& file, const std::vector<std::string>& keys) const {
     const auto& disk = *state_->disk;
-    const auto items = disk.items();
+    // The most recently used first: of several that fit, a look-up takes the first.
+    const auto items = items_by_use(disk);
+    std::unordered_set<std::string> wanted;
+    for (const auto& key : keys) wanted.insert(resolve_key(disk, key, items));
     std::vector<std::string> digests;
-    for (const auto& key : keys) digests.push_back(resolve_key(disk, key, items));
-    if (keys.empty())
-        for (const auto& item : items) digests.push_back(item.digest);
-    std::sort(digests.begin(), digests.end());
-    digests.erase(std::unique(digests.begin(), digests.end()), digests.end());
+    for (const auto& item : items)
+        if (keys.empty() || wanted.contains(item.digest)) digests.push_back(item.digest);
 
     CacheTransfer transfer;
     std::size_t left = digests.size();

@@ -215,17 +215,28 @@ Explanation explain_key(const BuildKey& key, const CacheSetup& setup, const Open
         if (look(explanation, Origin::seed, has_key ? pack.find(key) : Lookup{}, pack.problem()))
             return explanation;
         if (open != nullptr && open->in_seed(setup, i) &&
-            look(explanation, Origin::seed, pack.find_of_any_compiler(open->key), {}))
+            look(explanation, Origin::seed, pack.find_of_any_compiler(open->key, Includes::same), {}))
             return explanation;
     }
-    if (open != nullptr && open->everywhere && setup.disk && setup.disk->readable() &&
-        look(explanation, Origin::disk, setup.disk->find_of_any_compiler(open->key, false), {}))
-        return explanation;
-    if (!has_key) return explanation;
-    if (setup.remote) {
+    const auto look_on_disk = [&](Includes includes) {
+        return open->everywhere && setup.disk && setup.disk->readable() &&
+               look(explanation, Origin::disk, setup.disk->find_of_any_compiler(open->key, includes, false),
+                    {});
+    };
+    if (open != nullptr && look_on_disk(Includes::same)) return explanation;
+    if (has_key && setup.remote) {
         Lookup lookup = setup.remote->find(key);
         if (look(explanation, Origin::remote, std::move(lookup), setup.remote->problem())) return explanation;
     }
+    if (open != nullptr && open->any_includes) {
+        for (std::size_t i = 0; i < setup.seeds.size(); ++i)
+            if (open->in_seed(setup, i) &&
+                look(explanation, Origin::seed, setup.seeds[i].find_of_any_compiler(open->key, Includes::any),
+                     {}))
+                return explanation;
+        if (look_on_disk(Includes::any)) return explanation;
+    }
+    if (!has_key) return explanation;
 
     const WantedKernel wanted(key.text);
     Nearest nearest(wanted);

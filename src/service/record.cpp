@@ -44,6 +44,7 @@ bool is_plain_name(std::string_view text) {
 
 bool is_plain(const RecordedValues& one) {
     return is_plain_name(one.template_name) && is_plain_name(one.backend) && is_plain_name(one.arch) &&
+           std::ranges::all_of(one.compile_options, [](const std::string& text) { return is_plain(text); }) &&
            std::ranges::all_of(one.values, [](const auto& value) {
                return is_plain_name(value.first) && is_plain(value.second);
            });
@@ -58,7 +59,16 @@ std::string head_text(const RecordedValues& one) {
         text += separator + quoted(name) + ": " + quoted(value);
         separator = ", ";
     }
-    return text + "}";
+    text += "}";
+    if (!one.compile_options.empty()) {
+        separator = ", \"compile_options\": [";
+        for (const std::string& option : one.compile_options) {
+            text += separator + quoted(option);
+            separator = ", ";
+        }
+        text += "]";
+    }
+    return text + (one.debug ? ", \"debug\": true" : "");
 }
 
 class RecordReader {
@@ -171,6 +181,10 @@ class RecordReader {
                 one.arch = string();
             else if (name == "values")
                 object([&](const std::string& parameter) { one.values[parameter] = string(); });
+            else if (name == "compile_options")
+                array([&] { one.compile_options.push_back(string()); });
+            else if (name == "debug")
+                one.debug = boolean();
             else if (name == "shapes" && shapes != nullptr)
                 array([&] {
                     Sizes sizes;

@@ -13,15 +13,20 @@ constexpr int kPauseOfWrites = 9;  // times as long as the last write took
 
 }  // namespace
 
-Recorder::Recorder(std::filesystem::path file, Target target, ServiceEvents& events)
-    : file_(std::move(file)), target_(std::move(target)), events_(events) {}
+Recorder::Recorder(const ServiceOptions& options, Target target, ServiceEvents& events)
+    : file_(std::filesystem::absolute(options.record)),
+      target_(std::move(target)),
+      compile_options_(options.compile_options),
+      debug_(options.debug),
+      events_(events) {}
 
 Recorder::~Recorder() {
     if (is_new_) write(seen_);
 }
 
 RecordedValues Recorder::recorded(const std::string& name, const Values& values) const {
-    RecordedValues one{name, {}, std::string(kiln::name(target_.backend)), target_.arch};
+    RecordedValues one{name,  {}, std::string(kiln::name(target_.backend)), target_.arch, compile_options_,
+                       debug_};
     for (const auto& [parameter, value] : values) one.values.emplace(parameter, value.text());
     return one;
 }

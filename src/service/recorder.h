@@ -5,6 +5,7 @@
 #pragma once
 
 #include <kiln/record.h>
+#include <kiln/service.h>
 #include <kiln/template.h>
 
 #include <chrono>
@@ -18,7 +19,8 @@ namespace kiln {
 /// Thread-safe. Nothing throws: a file that can't be written is told once, and the service goes on.
 class Recorder {
   public:
-    Recorder(std::filesystem::path file, Target target, ServiceEvents& events);
+    /// options: of the service; the path of the file is that of now, wherever the process goes.
+    Recorder(const ServiceOptions& options, Target target, ServiceEvents& events);
     /// Writes what is left.
     ~Recorder();
     Recorder(const Recorder&) = delete;
@@ -37,6 +39,8 @@ class Recorder {
 
     const std::filesystem::path file_;
     const Target target_;
+    const std::vector<std::string> compile_options_;
+    const bool debug_;
     ServiceEvents& events_;
     std::mutex mutex_;
     Record seen_;          ///< by this service

@@ -117,8 +117,7 @@ class ServiceState {
                    open_ranges(builds_->events), builds_->events),
           templates_(templates(options), builder_.selection().target),
           background_(worker_limits(options).workers) {
-        if (!options.record.empty())
-            recorder_.emplace(options.record, builder_.selection().target, builds_->events);
+        if (!options.record.empty()) recorder_.emplace(options, builder_.selection().target, builds_->events);
     }
 
     const unsigned generation_ = fork_generation();
@@ -163,6 +162,12 @@ ServiceState& Service::state() const {
 
 Template Service::find(std::string_view name) const { return state().templates_.find(name); }
 std::vector<Template> Service::templates() const { return state().templates_.all(); }
+std::vector<Template> Service::readable_templates() const {
+    BoundTemplates::Readable found = state().templates_.readable();
+    for (const std::string& error : found.errors)
+        state().builds_->events.warn_once("a template is left out: " + error);
+    return std::move(found.templates);
+}
 
 Template Service::parse(std::string text, std::string file, std::vector<Header> headers) const {
     return Template::parse(std::move(text), std::move(file), std::move(headers)).for_target(target());

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "base/arch_facts.h"
+#include "base/host_arch.h"
 #include "cache/key_source.h"
 #include "cache/key_text.h"
 
@@ -34,7 +35,8 @@ void each_in_pack(const SeedPack& pack, const Use& use) {
 }
 
 bool serves(std::string_view arch, const Target& target) {
-    if (arch == target.arch) return true;
+    if (arch == target.arch || (target.backend == Backend::host && is_lower_level(arch, target.arch)))
+        return true;
     const auto of_entry = cuda_arch_number(arch), wanted = cuda_arch_number(target.arch);
     return target.backend == Backend::cuda && is_ptx_arch(arch) && of_entry && wanted && *of_entry <= *wanted;
 }

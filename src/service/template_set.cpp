@@ -6,7 +6,6 @@
 #include <kiln/template_set.h>
 
 #include <algorithm>
-#include <exception>
 #include <map>
 #include <mutex>
 #include <string>
@@ -59,11 +58,12 @@ class __attribute__((visibility("hidden"))) TemplateSet::State {
 
     Template find(std::string_view name);
     std::vector<Template> all();
+    BoundTemplates::Readable readable();
     bool is_of_this_process() const { return generation_ == fork_generation(); }
     const std::vector<std::filesystem::path>& directories() const { return directories_; }
 
   private:
-    /// Keeps the first error of a directory or file and goes on with the others.
+    /// Keeps the errors of directories and files and goes on with the others.
     void load_all();
     void add(const Template& found) { templates_.try_emplace(found.name(), found); }
 
@@ -72,7 +72,7 @@ class __attribute__((visibility("hidden"))) TemplateSet::State {
     std::mutex mutex_;
     std::map<std::string, Template, std::less<>> templates_;
     bool all_loaded_ = false;
-    std::exception_ptr first_error_;
+    std::vector<TemplateError> errors_;
 };
 
 TemplateSet::State::State(std::vector<std::filesystem::path> directories)
@@ -114,7 +114,7 @@ Template TemplateSet::State::find(std::string_view name) {
     }
     load_all();
     if (const auto found = templates_.find(name); found != templates_.end()) return found->second;
-    if (first_error_) std::rethrow_exception(first_error_);
+    if (!errors_.empty()) throw errors_.front();
 
     std::vector<std::string> names;
     for (const auto& [known, value] : templates_) names.push_back(known);
@@ -139,12 +139,18 @@ Template TemplateSet::State::find(std::string_view name) {
 }
 
 std::vector<Template> TemplateSet::State::all() {
+    BoundTemplates::Readable found = readable();
+    if (!errors_.empty()) throw errors_.front();
+    return std::move(found.templates);
+}
+
+BoundTemplates::Readable TemplateSet::State::readable() {
     const std::lock_guard lock(mutex_);
     load_all();
-    if (first_error_) std::rethrow_exception(first_error_);
-    std::vector<Template> result;
-    for (const auto& [name, value] : templates_) result.push_back(value);
-    return result;
+    BoundTemplates::Readable found;
+    for (const auto& [name, value] : templates_) found.templates.push_back(value);
+    for (const TemplateError& error : errors_) found.errors.emplace_back(error.what());
+    return found;
 }
 
 void TemplateSet::State::load_all() {
@@ -153,8 +159,8 @@ void TemplateSet::State::load_all() {
         const auto attempt = [&](const auto& work) {
             try {
                 work();
-            } catch (const TemplateError&) {
-                if (!first_error_) first_error_ = std::current_exception();
+            } catch (const TemplateError& error) {
+                errors_.push_back(error);
             }
         };
         attempt([&] {
@@ -169,6 +175,8 @@ void TemplateSet::State::load_all() {
 
 TemplateSet::TemplateSet(std::vector<std::filesystem::path> directories) {
     for (auto& directory : config::template_directories()) directories.push_back(std::move(directory));
+    for (auto& directory : directories)
+        if (!directory.empty()) directory = std::filesystem::absolute(directory);
     state_ = std::make_shared<State>(std::move(directories));
 }
 
@@ -197,6 +205,12 @@ std::vector<Template> BoundTemplates::all() {
     std::vector<Template> result;
     for (const Template& found : templates_.all()) result.push_back(bound(found));
     return result;
+}
+
+BoundTemplates::Readable BoundTemplates::readable() {
+    Readable found = templates_.state_->readable();
+    for (Template& one : found.templates) one = bound(one);
+    return found;
 }
 
 }  // namespace kiln

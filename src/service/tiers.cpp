@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Look-ups in the order disk, packs, remote.
+// Look-ups in the order disk, packs, remote; only then, entries with other headers.
 #include "service/tiers.h"
 
 #include <utility>
@@ -52,16 +52,33 @@ std::optional<Tiers::Hit> Tiers::find(const Wanted& wanted) {
         const Stopwatch watch;
         auto lookup = wanted.has_compiler ? setup_.seeds[i].find(wanted.key) : Lookup{};
         if (auto hit = accept(wanted, std::move(lookup), Origin::seed, watch.elapsed_ms())) return hit;
-        if (wanted.open == nullptr || !wanted.open->in_seed(setup_, i)) continue;
-        lookup = setup_.seeds[i].find_of_any_compiler(wanted.open->key);
-        if (auto hit = accept(wanted, std::move(lookup), Origin::seed, watch.elapsed_ms())) return hit;
+        if (auto hit = find_open_in_seed(wanted, i, Includes::same)) return hit;
     }
-    if (wanted.open != nullptr && wanted.open->everywhere && setup_.disk && setup_.disk->readable()) {
-        const Stopwatch watch;
-        auto lookup = setup_.disk->find_of_any_compiler(wanted.open->key, true);
-        if (auto hit = accept(wanted, std::move(lookup), Origin::disk, watch.elapsed_ms())) return hit;
-    }
+    if (auto hit = find_open_on_disk(wanted, Includes::same)) return hit;
     return wanted.has_compiler ? find_remotely(wanted) : std::nullopt;
+}
+
+std::optional<Tiers::Hit> Tiers::find_with_any_includes(const Wanted& wanted) {
+    if (wanted.open == nullptr || !wanted.open->any_includes) return std::nullopt;
+    for (std::size_t i = 0; i < setup_.seeds.size(); ++i)
+        if (auto hit = find_open_in_seed(wanted, i, Includes::any)) return hit;
+    return find_open_on_disk(wanted, Includes::any);
+}
+
+std::optional<Tiers::Hit> Tiers::find_open_in_seed(const Wanted& wanted, std::size_t seed,
+                                                   Includes includes) {
+    if (wanted.open == nullptr || !wanted.open->in_seed(setup_, seed)) return std::nullopt;
+    const Stopwatch watch;
+    auto lookup = setup_.seeds[seed].find_of_any_compiler(wanted.open->key, includes);
+    return accept(wanted, std::move(lookup), Origin::seed, watch.elapsed_ms());
+}
+
+std::optional<Tiers::Hit> Tiers::find_open_on_disk(const Wanted& wanted, Includes includes) {
+    if (wanted.open == nullptr || !wanted.open->everywhere || !setup_.disk || !setup_.disk->readable())
+        return std::nullopt;
+    const Stopwatch watch;
+    auto lookup = setup_.disk->find_of_any_compiler(wanted.open->key, includes, true);
+    return accept(wanted, std::move(lookup), Origin::disk, watch.elapsed_ms());
 }
 
 std::optional<Tiers::Hit> Tiers::find_on_disk(const Wanted& wanted) {

@@ -36,6 +36,8 @@ class Tiers {
         BuildKey key;  ///< of the entry where it is another than the one that was looked for; else empty
     };
     std::optional<Hit> find(const Wanted& wanted);
+    /// After find() and where wanted.open has any_includes: what was made with other headers of include directories.
+    std::optional<Hit> find_with_any_includes(const Wanted& wanted);
     std::optional<Hit> find_on_disk(const Wanted& wanted);
     std::optional<Hit> find_remotely(const Wanted& wanted);
 
@@ -55,6 +57,8 @@ class Tiers {
     const CacheSetup& setup() const { return setup_; }
 
   private:
+    std::optional<Hit> find_open_in_seed(const Wanted& wanted, std::size_t seed, Includes includes);
+    std::optional<Hit> find_open_on_disk(const Wanted& wanted, Includes includes);
     std::optional<Hit> accept(const Wanted& wanted, Lookup lookup, Origin origin, double elapsed_ms);
     bool store_on_disk(const Wanted& wanted, const Bytes& entry);
     void tell_of(Origin tier, const std::string& problem, const std::string& consequence);

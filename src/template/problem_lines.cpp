@@ -38,7 +38,9 @@ std::optional<TensorRole> role_of(std::string_view directive) {
 }
 
 /// In the order of Pattern, behind none.
-std::vector<std::string> pattern_names() { return {"factor", "term", "peaks", "key", "query"}; }
+std::vector<std::string> pattern_names() {
+    return {"factor", "term", "peaks", "key", "query", "shifted_peaks"};
+}
 
 /// As an operand of any operator.
 std::string in_parentheses(const std::string& expression) {

@@ -163,7 +163,7 @@ std::string written(const std::vector<std::string>& tokens) {
     return result;
 }
 
-/// The type before the first *, without const.
+/// The type before the first *, without const and volatile.
 std::string base_type(const std::vector<std::string>& words, const TypeNames& type_parameters) {
     if (!words.empty() &&
         std::ranges::all_of(words, [](const auto& word) { return is_one_of(word, kIntegerWords); }))
@@ -314,7 +314,7 @@ std::string normalised_type(const std::vector<std::string>& tokens, const TypeNa
     for (std::size_t i = 0; i < tokens.size(); ++i) {
         const std::string& token = tokens[i];
         const bool qualifies = i + 1 < tokens.size() && tokens[i + 1] == "::";
-        if (is_one_of(token, kDroppedWords)) continue;
+        if (token == "volatile" || is_one_of(token, kDroppedWords)) continue;
         if (qualifies && (token == "kiln" || token == "std")) {
             ++i;
         } else if (token == "::" && words.empty()) {

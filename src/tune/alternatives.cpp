@@ -22,9 +22,14 @@ constexpr std::string_view kNaiveEnding = "_naive";
 constexpr std::int64_t kTelling[] = {2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37};
 constexpr std::int64_t kMultiple = 128;
 
+/// The last of the naive templates that `of` is measured by; empty: one of them is not there, or its file is wrong.
 std::string root_of(const Service& service, Template of) {
     std::set<std::string> seen;
-    while (!of.naive().empty() && seen.insert(of.name()).second) of = service.find(of.naive());
+    try {
+        while (!of.naive().empty() && seen.insert(of.name()).second) of = service.find(of.naive());
+    } catch (const Error&) {
+        return {};
+    }
     return of.name();
 }
 
@@ -71,12 +76,12 @@ std::vector<Template> Chooser::alternatives(const Template& of, const Values& fi
     const std::string wanted = signature(service, mine, fixed);
     const std::string root = root_of(service, mine);
     std::vector<Template> found;
-    for (const Template& candidate : service.templates()) {
+    for (const Template& candidate : service.readable_templates()) {
         if (candidate.name() == mine.name()) {
             found.push_back(mine);
             continue;
         }
-        if (wanted.empty() || candidate.is_reference() || candidate.name() == root ||
+        if (wanted.empty() || root.empty() || candidate.is_reference() || candidate.name() == root ||
             !candidate.runs_on(service.backend(), service.target().arch) || candidate.naive().empty())
             continue;
         if (root_of(service, candidate) == root && signature(service, candidate, fixed) == wanted)

@@ -7,8 +7,10 @@
 #include <kiln/error.h>
 
 #include <algorithm>
+#include <exception>
 #include <limits>
 #include <set>
+#include <system_error>
 #include <thread>
 
 #include "base/config.h"
@@ -126,10 +128,13 @@ void VariantSearch::report_progress(std::string_view phase) {
     options_.on_progress(progress_);
 }
 
-void VariantSearch::fail(TimedVariant& timed, const std::string& reason, bool wrong) {
+void VariantSearch::fail(TimedVariant& timed, const std::string& reason, bool wrong, bool also_later) {
     const Candidate& candidate = candidates_[timed.candidate];
     timed.failed = true;
-    journal_.add(key(candidate), {0, wrong, reason});
+    if (also_later)
+        journal_.add(key(candidate), {0, wrong, reason});
+    else
+        journal_.withdraw(key(candidate));
     result_.failures.push_back({candidate.variant.text(), reason, wrong});
 }
 
@@ -240,6 +245,21 @@ void VariantSearch::attempt(TimedVariant& timed, const Work& work) {
         journal_.withdraw(name);
 }
 
+namespace {
+
+// Such as no room for temporary files, or too many open ones: the next run may have what this one lacked.
+bool is_of_the_system(const Error& error) {
+    try {
+        std::rethrow_if_nested(error);
+    } catch (const std::system_error&) {
+        return true;
+    } catch (...) {
+    }
+    return false;
+}
+
+}  // namespace
+
 /// An error of a candidate is that candidate's failure alone, as long as the device still works.
 void VariantSearch::watch(TimedVariant& timed, const Work& work) {
     try {
@@ -258,7 +278,7 @@ void VariantSearch::watch(TimedVariant& timed, const Work& work) {
                               error.call(), error.code());
     } catch (const Error& error) {
         if (stopping()) return;  // a compile that was stopped did not fail
-        fail(timed, error.what(), false);
+        fail(timed, error.what(), false, !is_of_the_system(error));
     }
     candidate_runner_.drop_scratch();
 }

@@ -62,7 +62,8 @@ class VariantSearch {
     std::string build_and_check(TimedVariant& timed);
     void time_first(TimedVariant& timed, double best_ms);
     std::string verified(TimedVariant& timed);
-    void fail(TimedVariant& timed, const std::string& reason, bool wrong);
+    /// also_later: in a run that is resumed from the journal, too.
+    void fail(TimedVariant& timed, const std::string& reason, bool wrong, bool also_later = true);
     void compare(Clock::time_point until);
     void keep_best(std::size_t most);
     static bool is_ready(const TimedVariant& timed) { return timed.kernel && !timed.failed; }

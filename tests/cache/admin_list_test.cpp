@@ -144,7 +144,13 @@ TEST_F(AdminList, PruneAndClearTakeAway) {
     EXPECT_LE(cache.usage().bytes, bytes / 2);
     EXPECT_EQ(cache.entries().front().key, keys[0].digest) << "the most recently used went";
     const auto rest = cache.usage().entries;
+    DiskCache disk({home.path() / "cache"});
+    for (const auto memory : {DiskCache::Memory::identities, DiskCache::Memory::includes})
+        disk.write_memory(memory, "remembered");
+    EXPECT_THAT(cache.verify().damaged, IsEmpty());
     EXPECT_EQ(cache.clear().entries, rest);
+    for (const auto memory : {DiskCache::Memory::identities, DiskCache::Memory::includes})
+        EXPECT_EQ(disk.read_memory(memory), "");
     EXPECT_THAT(cache.entries(), IsEmpty());
     EXPECT_EQ(cache.usage().bytes, 0u);
 }

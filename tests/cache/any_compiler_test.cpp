@@ -101,6 +101,66 @@ TEST_F(AnyCompiler, ANamedPackServesAMachineWithoutACompiler) {
     EXPECT_FALSE(service.explain(scale_variant(service, 4)).tier);
 }
 
+// The developer's processor is older than the customer's.
+TEST_F(AnyCompiler, APackForALowerLevelOfX86ServesAndSaysSo) {
+    if (!is_lower_level("x86-64", host_arch())) GTEST_SKIP() << "this processor has the lowest level";
+    const auto pack = directory.path() / "old.pack";
+    {
+        auto old = for_backend(in("old"), Backend::host);
+        old.arch = "x86-64";
+        Service service(old);
+        service.compile(scale_variant(service, 3));
+        Cache(old.cache).pack(pack);
+    }
+    auto with_pack = in("empty");
+    with_pack.cache.seed_packs = {pack};
+    with_pack.cached_only = true;
+    {
+        Service service(with_pack);
+        const auto kernel = service.build<ScaleFn>(scale_variant(service, 3));
+        EXPECT_EQ(kernel.origin(), Origin::seed);
+        expect_scales(service, kernel, 3);
+        ASSERT_EQ(warnings.size(), 1u);
+        EXPECT_THAT(warnings[0],
+                    AllOf(HasSubstr("there is no binary of scale FACTOR=3 for " + host_arch()),
+                          HasSubstr("that for x86-64 is used"), HasSubstr("--arch " + host_arch())));
+        EXPECT_EQ(service.stored(service.parse(test::kScale, "scale.cu")).size(), 1u);
+        EXPECT_THROW(service.build<ScaleFn>(scale_variant(service, 4)), BuildError);
+    }
+    with_pack.cached_only = false;  // who can compile does
+    Service service(with_pack);
+    EXPECT_EQ(service.build<ScaleFn>(scale_variant(service, 3)).origin(), Origin::compiled);
+}
+
+TEST_F(AnyCompiler, AnErrorSaysWhatThePacksHaveItFor) {
+    auto made = for_backend(in("made"), Backend::host);
+    made.arch = "x86-64-v3";
+    const auto pack = directory.path() / "v3.pack";
+    try {
+        Service service(made);
+        service.compile(scale_variant(service, 3));
+    } catch (const BuildError& error) {
+        GTEST_SKIP() << error.what();
+    }
+    Cache(made.cache).pack(pack);
+    auto older = for_backend(in("empty"), Backend::host);
+    older.arch = "x86-64-v2";
+    older.cached_only = true;
+    older.cache.seed_packs = {pack};
+    Service service(older);
+    const auto message = [&](int factor) -> std::string {
+        try {
+            service.compile(scale_variant(service, factor));
+        } catch (const BuildError& error) {
+            return error.what();
+        }
+        return "none";
+    };
+    EXPECT_THAT(message(3), AllOf(HasSubstr("is in no tier of the cache for x86-64-v2"),
+                                  HasSubstr("the packs have it for x86-64-v3")));
+    EXPECT_THAT(message(4), Not(HasSubstr("the packs have it")));
+}
+
 TEST_F(AnyCompiler, EveryBackendsPacksServeWithoutItsCompiler) {
     for (const Backend backend : {Backend::cuda, Backend::hip, Backend::host}) {
         SCOPED_TRACE(name(backend));

@@ -132,10 +132,32 @@ TEST(KeyText, TheFirstKernelNamesIt) {
     ASSERT_TRUE(ingredients);
     EXPECT_EQ(std::ranges::count(*ingredients, "entry", &Ingredient::tag), 3);
     EXPECT_EQ(summarise_key(text)->kernel, "scale");
-    const std::string open = make_open_key({Backend::cuda, "sm_90a", {}}, {}, source, true).text;
-    EXPECT_TRUE(is_made_by_any(text, open));
+    const std::string open = make_open_key({Backend::cuda, "sm_90a", {}}, {}, source).text;
+    EXPECT_TRUE(is_made_by_any(text, open, Includes::same));
     source.more_entries.pop_back();
-    EXPECT_FALSE(is_made_by_any(make_build_key({Backend::cuda, "sm_90a", {}}, {"c"}, {}, source).text, open));
+    EXPECT_FALSE(is_made_by_any(make_build_key({Backend::cuda, "sm_90a", {}}, {"c"}, {}, source).text, open,
+                                Includes::same));
+}
+
+TEST(KeyText, OtherHeadersOfIncludeDirectoriesServeOnlyWhereTheyMay) {
+    const Target target{Backend::cuda, "sm_90a", {}};
+    Source source{"scale.cu", "scale", "text", {}};
+    const auto key = [&](const std::string& includes) {
+        source.include_digest = includes;
+        return make_build_key(target, {"c"}, {}, source).text;
+    };
+    for (const char* here : {"", "one"}) {
+        source.include_digest = here;
+        const std::string open = make_open_key(target, {}, source).text;
+        for (const char* there : {"", "one", "two"}) {
+            EXPECT_EQ(is_made_by_any(key(there), open, Includes::same), std::string(here) == there)
+                << here << " " << there;
+            EXPECT_TRUE(is_made_by_any(key(there), open, Includes::any)) << here << " " << there;
+        }
+        source.text = "another";
+        EXPECT_FALSE(is_made_by_any(key(here), open, Includes::any));
+        source.text = "text";
+    }
 }
 
 TEST(KeyText, SummaryOfARealVariantIsItsOwnText) {

@@ -213,6 +213,28 @@ TEST_F(SeedPackTest, RepeatedDigestsAreWrittenOnceAndEmptyAnswersLeftOut) {
     EXPECT_TRUE(pack.find(pack_key(2)).binary);
 }
 
+TEST_F(SeedPackTest, OfEntriesThatFitTheFirstOneWrittenServes) {
+    Source source{"k.cu", "k", "text", {}};
+    const Target target{Backend::cuda, "sm_90a", {}};
+    Entries entries;
+    std::vector<std::string> digests;
+    for (int i = 0; i < 5; ++i) {
+        source.include_digest = std::to_string(i);
+        const BuildKey key = make_build_key(target, "compiler 1.0", {}, source);
+        entries.emplace(key.digest, encode_entry(key, pack_binary(i)));
+        digests.push_back(key.digest);
+    }
+    source.include_digest.clear();
+    const BuildKey open = make_open_key(target, {}, source);
+    for (int i = 0; i < 5; ++i) {
+        std::ranges::rotate(digests, digests.begin() + 1);
+        write_pack(file_, digests, [&](const std::string& digest) { return entries.at(digest); });
+        const SeedPack pack(file_, {});
+        EXPECT_EQ(pack.find_of_any_compiler(open, Includes::any).key.digest, digests[0]);
+        EXPECT_FALSE(pack.find_of_any_compiler(open, Includes::same).binary);
+    }
+}
+
 TEST_F(SeedPackTest, SameEntriesSameBytes) {
     write_entries(file_, pack_entries(5));
     const auto first = read_bytes_if_exists(file_);

@@ -7,6 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <fstream>
+
 #include "base/file.h"
 #include "scale_kernel.h"
 
@@ -155,10 +157,51 @@ TEST_F(Recording, SaysWhyItCantBeWrittenAndGoesOn) {
     EXPECT_THAT(warnings[0], HasSubstr("the record " + file.string() + " can't be written"));
 }
 
+TEST_F(Recording, HasTheOptionsOfTheService) {
+    ServiceOptions with = recorded();
+    with.compile_options = {"-DMORE=1"};
+    with.debug = true;
+    {
+        Service service(with);
+        service.build<ScaleFn>(scale_variant(service, 3));
+    }
+    const RecordedValues one = *Record::load(file).variants.begin();
+    EXPECT_THAT(one.compile_options, ElementsAre("-DMORE=1"));
+    EXPECT_TRUE(one.debug);
+}
+
+// A daemon or a notebook goes elsewhere.
+TEST_F(Recording, RelativePathsAreThoseOfTheBeginning) {
+    struct Back {
+        const std::filesystem::path before = std::filesystem::current_path();
+        ~Back() { std::filesystem::current_path(before); }
+    } back;
+    for (const char* folder : {"here", "there"}) {
+        std::filesystem::create_directories(directory.path() / folder / "templates");
+        std::string text = test::kScale;
+        text.replace(text.find("y = FACTOR"), 1, folder);
+        std::ofstream(directory.path() / folder / "templates" / "scale.cu") << text;
+    }
+    std::filesystem::current_path(directory.path() / "here");
+    ServiceOptions relative = options();
+    relative.record = "app.json";
+    relative.template_directories = {"templates"};
+    {
+        Service service(relative);
+        std::filesystem::current_path(directory.path() / "there");
+        const Template of = service.find("scale");
+        EXPECT_THAT(of.summary(), HasSubstr("here"));
+        service.build<ScaleFn>(of.variant({{"FACTOR", 3}}));
+    }
+    EXPECT_TRUE(std::filesystem::exists(directory.path() / "here" / "app.json"));
+    EXPECT_FALSE(std::filesystem::exists(directory.path() / "there" / "app.json"));
+}
+
 TEST(RecordText, GivesBackWhatItSays) {
     Record record;
     record.add({"softmax", {{"T", "half"}, {"WARPS", "4"}}, "cuda", "sm_90a"});
     record.add({"copy", {}, "hip", "gfx90a"});
+    record.add({"copy", {}, "hip", "gfx90a", {"-DA=\"b\"", "--x"}, true});
     record.add({"gemm_naive", {{"T", "half"}}, "cuda", "sm_90a"}, {{"m", 1}, {"n", 1ll << 40}});
     record.add({"gemm_naive", {{"T", "half"}}, "cuda", "sm_90a"}, {});
     const Record again = Record::parse(record.text(), "app.json");

@@ -212,6 +212,13 @@ TEST_F(ServiceTest, ADirectoryOfTemplatesGoesBeforeTheBuiltInOnes) {
     EXPECT_EQ(beside_wrong.find("gemm_naive").name(), "gemm_naive");
     EXPECT_THROW(beside_wrong.find("unknown"), TemplateError);
     EXPECT_THROW(beside_wrong.templates(), TemplateError);
+    const std::size_t before = warnings.size();
+    for (int i = 0; i < 2; ++i)
+        EXPECT_EQ(beside_wrong.readable_templates().size(), Service(options()).templates().size() + 1);
+    ASSERT_EQ(warnings.size(), before + 1) << "once";
+    EXPECT_NE(warnings.back().find("a template is left out: " + (place / "wrong.cu").string() + ":1:"),
+              std::string::npos)
+        << warnings.back();
 
     with_directory.template_directories = {directory.path() / "missing"};
     EXPECT_THROW(Service{with_directory}, TemplateError);

@@ -484,6 +484,11 @@ TEST_F(KilnBench, DrawsAPictureOfEachSuite) {
     EXPECT_THAT(outcome.out, HasSubstr("one by one"));
     EXPECT_THAT(outcome.out, Not(HasSubstr("WRONG")));
     EXPECT_TRUE(std::filesystem::exists(path("plots/graphs.svg")));
+    EXPECT_EQ(bench({"graphs", "--quick", "--svg", path("plots")}).status, 0) << "Kiln's own is replaced";
+    write("plots/graphs.svg", "<svg>mine</svg>\n");
+    expect_error(bench({"graphs", "--quick", "--svg", path("plots")}), 2,
+                 {"graphs.svg is no picture that Kiln wrote"});
+    EXPECT_EQ(file_content(path("plots/graphs.svg")), "<svg>mine</svg>\n");
 }
 
 }  // namespace

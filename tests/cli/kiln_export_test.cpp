@@ -42,6 +42,22 @@ TEST_F(KilnExport, WritesAllFilesOrNone) {
     EXPECT_FALSE(std::filesystem::exists(out / "kiln_tiny.h"));
 }
 
+TEST_F(KilnExport, LeavesAloneWhatKilnDidNotWrite) {
+    const auto out = path("out");
+    std::filesystem::create_directories(out);
+    const auto mine = write("out/kiln_tiny.c", "int precious;\n");
+    const Arguments to_out = {"--output", out.string()};
+    const Outcome outcome = export_lines("tiny @cuda:sm_80\n", to_out);
+    KILN_REQUIRE_OR_SKIP("nvrtc", outcome.err.find("NVRTC") == std::string::npos, outcome.err);
+    expect_error(outcome, 2, {"kiln_tiny.c is no exported source that Kiln wrote"});
+    EXPECT_EQ(read_text_if_exists(mine), "int precious;\n");
+    EXPECT_FALSE(std::filesystem::exists(out / "kiln_tiny.h"));
+    std::filesystem::remove(mine);
+    for (const char* add : {"1", "2"})  // the second time both files are Kiln's
+        EXPECT_EQ(export_lines(std::string("tiny ADD=") + add + " @cuda:sm_80\n", to_out).status, 0);
+    EXPECT_THAT(read_text_if_exists(mine).value(), HasSubstr("\"tiny ADD=2 MUL=1\""));
+}
+
 TEST_F(KilnExport, SaysWhatCantBeExported) {
     const std::string out = path("out").string();
     expect_error(export_lines("tiny @cuda:sm_80\n"), 2, {"--output DIR"});

@@ -5,9 +5,11 @@
 #include <kiln/kiln.h>
 
 #include <cstdlib>
+#include <map>
 
 #include "kiln_program.h"
 #include "require.h"
+#include "scoped_variable.h"
 
 namespace kiln::test {
 namespace {
@@ -181,6 +183,91 @@ TEST_F(KilnIncludes, APackServesWhereTheHeadersAreMissing) {
     options.cache.seed_packs = {pack};
     Service shipped(options);
     EXPECT_EQ(shipped.compile(shipped.find("scaled").variant()).origin, Origin::seed);
+}
+
+// Each state of a header has an entry of its own, and a service that compiles nothing chooses among them.
+class KilnHeaderStates : public KilnIncludes {
+  protected:
+    /// Leaves 4.0 in the header, used last.
+    void SetUp() override {
+        with_scaled();
+        for (const char* value : {"2.0f", "3.0f", "4.0f"}) keys_[value] = build(value);
+    }
+    std::string build(const std::string& value) const {
+        set_factor(value);
+        const Outcome built = with_library();
+        EXPECT_EQ(built.status, 0) << built.err;
+        return built.json()["key"].get<std::string>();
+    }
+    std::string pack() const {
+        const std::string file = path("app.pack").string();
+        EXPECT_EQ(run({"cache", "pack", file}).status, 0);
+        return file;
+    }
+    ServiceOptions cached_only() const {
+        ServiceOptions options;
+        options.backend = Backend::host;
+        options.compile_only = true;
+        options.cached_only = true;
+        options.template_directories = {templates()};
+        options.cache.directory = path("cache");
+        return options;
+    }
+    ServiceOptions shipped(const std::string& pack) const {
+        ServiceOptions options = cached_only();
+        options.cache.directory = path("empty");
+        options.cache.seed_packs = {pack};
+        return options;
+    }
+    static std::string served(const ServiceOptions& options) {
+        Service service(options);
+        const Variant variant = service.find("scaled").variant();
+        const Explanation why = service.explain(variant);
+        const std::string key = service.compile(variant).key.digest;
+        EXPECT_EQ(why.nearest_key.empty() ? why.key.digest : why.nearest_key, key);
+        return key;
+    }
+
+    std::map<std::string, std::string> keys_;
+};
+
+TEST_F(KilnHeaderStates, TheOneThatIsHereServesEvenWithoutACompiler) {
+    ServiceOptions from_pack = shipped(pack()), from_directory = cached_only();
+    from_pack.include_directories = from_directory.include_directories = {library()};
+    const auto expect_each = [&] {
+        for (const auto& [value, key] : keys_) {
+            set_factor(value);
+            EXPECT_EQ(served(from_pack), key) << value;
+            EXPECT_EQ(served(from_directory), key) << value;
+        }
+    };
+    expect_each();
+    const ScopedVariable none("KILN_HOST_CXX", "/nowhere");
+    expect_each();
+}
+
+TEST_F(KilnHeaderStates, WithoutThemTheLastUsedServes) {
+    for (const auto& [value, key] : keys_) {
+        EXPECT_EQ(build(value), key);
+        EXPECT_EQ(served(cached_only()), key) << value;
+        EXPECT_EQ(served(shipped(pack())), key) << value;
+    }
+    // The same where there is one that is in no entry, with a warning.
+    set_factor("5.0f");
+    ServiceOptions other = shipped(pack());
+    std::string warnings;
+    other.on_warning = [&](std::string_view text) { warnings += text; };
+    EXPECT_EQ(served(other), keys_["4.0f"]);
+    EXPECT_EQ(warnings, "");
+    other.include_directories = {library()};
+    EXPECT_EQ(served(other), keys_["4.0f"]);
+    EXPECT_THAT(warnings, ::testing::HasSubstr(
+                              "was made with other headers of include directories than those that are here"));
+    // What the application names serves in place of headers that are not here, not of those that are.
+    other.cached_only = false;
+    EXPECT_EQ(Service(other).compile(Service(other).find("scaled").variant()).origin, Origin::compiled);
+    other.include_directories.clear();
+    EXPECT_EQ(served(other), keys_["4.0f"]);
 }
 
 }  // namespace

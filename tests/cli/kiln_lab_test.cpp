@@ -134,6 +134,10 @@ TEST_F(KilnLab, Svg) {
     std::size_t cells = 0;
     for (std::size_t at = svg.find("hsl("); at != std::string::npos; at = svg.find("hsl(", at + 1)) ++cells;
     EXPECT_EQ(cells, 15U);
+    EXPECT_EQ(banks({"--map", "5", "5", "--svg", file}).status, 0) << "Kiln's own is replaced";
+    const std::string mine = write("mine.svg", "<svg>mine</svg>\n");
+    expect_error(banks({"--map", "3", "5", "--svg", mine}), 2, {"mine.svg is no picture that Kiln wrote"});
+    EXPECT_EQ(read_text_if_exists(mine), "<svg>mine</svg>\n");
 }
 
 // Several layouts: tables side by side, as far as they fit; one picture; a list in JSON.
@@ -173,6 +177,7 @@ TEST_F(KilnLab, Usage) {
     expect_error(run({"lab", "bank"}), 2, {"kiln lab banks"});
     expect_error(run({"lab"}), 2, {"missing"});
     expect_error(banks({"32", "32"}), 2, {"--map"});
+    EXPECT_THAT(run({"lab", "--help"}).out, HasSubstr("banks [--map ROWS COLUMNS]"));
     expect_error(banks({"--map", "32"}), 2, {"ROWS COLUMNS"});
     expect_error(banks({"--map", "32", "0"}), 2, {"COLUMNS"});
     expect_error(banks({"--pad", "1"}), 2, {"--pad", "--map"});

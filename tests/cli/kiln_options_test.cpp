@@ -34,6 +34,15 @@ TEST_F(KilnOptions, Version) {
     EXPECT_EQ(run({"--version", "--json"}).json()["version"], std::string(version()));
 }
 
+// Each loaded host kernel holds a descriptor, and a search loads thousands.
+TEST_F(KilnOptions, ProgramsMayOpenMoreFilesThanTheShellLetsThem) {
+    const Outcome outcome = run_in_shell("ulimit -Sn 64; \"$0\" doctor");
+    std::smatch files;
+    ASSERT_TRUE(std::regex_search(outcome.out, files, std::regex("open files +([0-9]+|no limit)")))
+        << outcome.out << outcome.err;
+    EXPECT_NE(files[1], "64");
+}
+
 TEST_F(KilnOptions, HelpListsEveryCommand) {
     const Outcome help = run({"--help"});
     EXPECT_EQ(help.status, 0);

@@ -188,6 +188,40 @@ TEST_F(KilnRun, WhatNothingIsComparedWithDoesNotPass) {
     EXPECT_TRUE(on_host({"run", "doubling_naive", "--no-time", "--json"}).json()["pass"].is_null());
 }
 
+// The logarithm of what is below zero is NaN, whatever it is multiplied by.
+TEST_F(KilnRun, WhatIsNanByExpectationIsReportedAndDoesNotPass) {
+    const auto report = [&](const std::string& offset, const Arguments& more = {}) {
+        with_template("logs",
+                      "// logs: for tests.\n//@ kernel logs\n//@ block 32\n//@ grid ceil_div(n, 32)\n"
+                      "//@ size n = 200\n//@ input x [n]\n//@ output y [n] by logs_reference\n"
+                      "#include \"kiln/device.h\"\n"
+                      "extern \"C\" __global__ void logs(int n, const float* x, float* y) {\n"
+                      "    const int i = blockIdx.x * 32 + threadIdx.x;\n"
+                      "    if (i < n) y[i] = logf(x[i] + " +
+                          offset + ") * (x[i] + " + offset + " < 0 ? 3 : 7);\n}\n");
+        with_template("logs_reference",
+                      reference_template("logs_reference", "const float* x",
+                                         "expected[i] = 7 * log(static_cast<double>(x[e] + " + offset +
+                                             "f));\n    bound[i] = 1e-4;"));
+        Arguments all = {"run", "logs", "--no-time"};
+        all.insert(all.end(), more.begin(), more.end());
+        const Outcome outcome = on_host(all);
+        EXPECT_EQ(outcome.status, 0) << outcome.err;
+        return outcome;
+    };
+    EXPECT_THAT(report("-5.0").out, AllOf(HasSubstr("all 200 elements, 200 of them NaN or infinite"),
+                                          HasSubstr("Random inputs are in [-1, 1)"),
+                                          HasSubstr("NOT CHECKED all that is expected is NaN or infinite"),
+                                          Not(HasSubstr("PASS"))));
+    const auto none = report("-5.0", {"--json"}).json();
+    EXPECT_TRUE(none["pass"].is_null());
+    EXPECT_EQ(none["outputs"][0]["not_finite"], 200);
+    EXPECT_THAT(report("0.0").out,
+                AllOf(HasSubstr(" of 200 checked elements of y are NaN or infinite, as expected"),
+                      HasSubstr("PASS")));
+    EXPECT_THAT(report("5.0").out, AllOf(Not(HasSubstr("NaN")), HasSubstr("PASS")));
+}
+
 TEST_F(KilnRun, SizesOfTestsAreTheHostsDefault) {
     EXPECT_THAT(run_doubling({"--no-time"}).out, HasSubstr("n=97 m=2 (the host is slow"));
     EXPECT_THAT(run_doubling({"--no-time", "--size", "n=5,m=3"}).out,

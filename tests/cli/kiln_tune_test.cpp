@@ -104,7 +104,8 @@ TEST_F(KilnTune, FindsTheRightVariantAndKeepsIt) {
 TEST_F(KilnTune, ShapesWithoutARightVariantAreANo) {
     const Outcome none = tuned({"WAY=2"});
     EXPECT_EQ(none.status, 1) << none.err;
-    EXPECT_THAT(none.out, AllOf(HasSubstr("none"), HasSubstr("wrong results")));
+    EXPECT_THAT(none.out, AllOf(HasSubstr("none"), HasSubstr("wrong results"),
+                                HasSubstr("wisdom.txt, to which nothing was added\n")));
     EXPECT_TRUE(Wisdom::load(file()).empty());
 }
 

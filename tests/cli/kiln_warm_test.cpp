@@ -12,6 +12,7 @@
 namespace kiln::test {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -51,6 +52,30 @@ TEST_F(KilnWarm, BuildsEachVariantOnceAndThenFindsAll) {
     EXPECT_EQ(build("4").json()["tier"], "disk");
     const Outcome text = warm(manifest);
     EXPECT_TRUE(std::regex_search(text.out, std::regex("was there +4 \\(disk 4\\)"))) << text.out;
+}
+
+// A pack of such a cache would lack what was removed.
+TEST_F(KilnWarm, FailsWhereTheCacheDoesNotHoldAll) {
+    const std::string manifest = "tiny ADD=1,2,3,4\n";
+    ASSERT_EQ(warm(manifest).status, 0);
+    std::uintmax_t largest = 0;
+    for (const auto& file : std::filesystem::recursive_directory_iterator(path("cache")))
+        if (file.is_regular_file()) largest = std::max(largest, file.file_size());
+    ASSERT_EQ(run({"cache", "clear", "--yes"}).status, 0);
+    const Environment limited = {{"KILN_CACHE_LIMIT", std::to_string(2 * largest + 100)}};
+    const Outcome result = warm(manifest, {"--json"}, limited);
+    EXPECT_EQ(result.status, 1);
+    EXPECT_EQ(result.json()["built"], 4);
+    EXPECT_EQ(result.json()["not_kept"], 2);
+    EXPECT_THAT(result.err, AllOf(HasSubstr("the cache kept 2 of 4 entries"), HasSubstr("KILN_CACHE_LIMIT")));
+    // What is removed for it is of another run.
+    const Outcome others = warm("tiny ADD=5,6\n", {"--json"}, limited);
+    EXPECT_EQ(others.status, 0) << others.err;
+    EXPECT_EQ(others.json()["not_kept"], 0);
+    // Not even one fits.
+    const Outcome none = warm(manifest, {"--json"}, {{"KILN_CACHE_LIMIT", "1KiB"}});
+    EXPECT_EQ(none.status, 1);
+    EXPECT_EQ(none.json()["not_kept"], 4);
 }
 
 TEST_F(KilnWarm, GoesOnAfterAFailure) {
@@ -93,6 +118,25 @@ TEST_F(KilnWarm, StopsWhereNothingCanBeStored) {
     EXPECT_TRUE(json["failed"].empty());
     EXPECT_TRUE(json["cache_problem"].is_string());
     EXPECT_THAT(result.err, HasSubstr("could be stored"));
+}
+
+// Workers keep precompiled headers, in files of hundreds of megabytes.
+TEST_F(KilnWarm, TheWorkersOfATargetEndBeforeTheNextOnesStart) {
+    const std::string program = run_in_shell("dirname \"$0\"").out;
+    const std::string log = path("workers").string();
+    const std::string worker =
+        write("worker", "#!/bin/sh\necho start >> " + log + "\n" + program.substr(0, program.find('\n')) +
+                            "/kiln-compile-worker \"$@\"\necho end >> " + log + "\n");
+    std::filesystem::permissions(worker, std::filesystem::perms::owner_all);
+    Environment environment = usual_environment();
+    environment.emplace_back("KILN_COMPILE_WORKER", worker);
+    const Outcome result =
+        warm("tiny ADD=1 @cuda:sm_80 @cuda:sm_90a\n", {"--workers", "1", "--json"}, environment);
+    const auto json = result.json();
+    for (const auto& failure : json["failed"])
+        KILN_REQUIRE_OR_SKIP("nvrtc", failure["backend"] != "cuda", failure["reason"].get<std::string>());
+    EXPECT_EQ(json["built"], 2) << result.err;
+    EXPECT_EQ(read_text_if_exists(log), "start\nend\nstart\nend\n");
 }
 
 TEST_F(KilnWarm, FailFast) {

@@ -77,6 +77,47 @@ TEST_F(PackFor, ServesWhatTheApplicationAskedFor) {
     EXPECT_THROW(service.build(service.find("tiny").variant({{"ADD", 4}})), BuildError);
 }
 
+TEST_F(PackFor, SaysThatTheCacheDoesNotHoldAll) {
+    Record record;
+    for (const char* add : {"1", "2", "3"})
+        record.add({"tiny", {{"ADD", add}}, "host", std::string(host_arch())});
+    ASSERT_EQ(pack_for(record).status, 0);
+    std::uint64_t largest = 0;
+    for (const CacheEntry& entry : list_pack(pack())) largest = std::max(largest, entry.bytes);
+    std::filesystem::remove(pack());
+    const Outcome outcome = run({"cache", "pack", pack(), "--for", path("app.json").string(),
+                                 "--template-dir", templates(), "--cache-dir", path("small").string()},
+                                {{"KILN_CACHE_LIMIT", std::to_string(largest + 100)}});
+    expect_error(outcome, 2, {"the cache kept 1 of 3 entries", "KILN_CACHE_LIMIT", "no pack was written"});
+    EXPECT_FALSE(std::filesystem::exists(pack()));
+}
+
+// Each with its own: what one service defines may not compile for the other.
+TEST_F(PackFor, CompilesWithTheOptionsOfTheApplication) {
+    const std::vector<std::string> defined = {"-DMORE=1"};
+    Record record;
+    record.add({"tiny", {{"ADD", "3"}}, "host", host_arch(), defined, true});
+    record.add({"tiny", {{"ADD", "4"}}, "host", host_arch()});
+    const Outcome outcome = pack_for(record, {"--json"});
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_EQ(outcome.json()["entries"], 2);
+    ServiceOptions options = shipped(host_arch());
+    const auto tier = [&](int add) {
+        Service service(options);
+        return service.compile(service.find("tiny").variant({{"ADD", add}})).origin;
+    };
+    EXPECT_EQ(tier(4), Origin::seed);
+    EXPECT_THROW(tier(3), BuildError);
+    options.compile_options = defined;
+    options.debug = true;
+    EXPECT_EQ(tier(3), Origin::seed);
+    // Those of the command replace them.
+    ASSERT_EQ(pack_for(record, {"--define", "MORE=1"}).status, 0);
+    options.debug = false;
+    EXPECT_EQ(tier(3), Origin::seed);
+    EXPECT_EQ(tier(4), Origin::seed);
+}
+
 TEST_F(PackFor, SeveralArchitecturesWithoutAGpu) {
     Record record;
     record.add({"tiny", {{"ADD", "2"}}, "cuda", "sm_90a"});

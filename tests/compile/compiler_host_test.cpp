@@ -201,6 +201,7 @@ TEST_F(HostCompilerTest, TheProgramsBehindTheDriverAreInTheIdentity) {
     int builds = 0;
     for (std::size_t at = 0; (at = identity.find("build ", at)) != std::string::npos; ++at) ++builds;
     EXPECT_GE(builds, 3) << identity;
+    EXPECT_THAT(identity, HasSubstr(" kiln-host-"));
 }
 
 TEST_F(HostCompilerTest, TheMemoryLimitReachesTheCompilerBehindTheDriver) {

@@ -53,6 +53,25 @@ TEST(DynamicShared, BecomesAReferenceInFunctions) {
               "*static_cast<Pair<int,2>*(*)[][4]>(kiln_host::dynamic_shared_memory()); } };");
 }
 
+TEST(HostKeywords, AlignmentsBehindSharedComeBeforeIt) {
+    EXPECT_EQ(with_host_keywords("__shared__ alignas(16) float a[4];"),
+              "alignas(16) __shared__  float a[4];");
+    EXPECT_EQ(
+        with_host_keywords("__shared__ /* 1 */ alignas(alignof(float4))\n  alignas(T) static float a[4];"),
+        "alignas(alignof(float4)) alignas(T) __shared__ /* 1 */ \n    float a[4];");
+    EXPECT_EQ(with_host_keywords("#define TILE __shared__ __align__(8)\n"),
+              "#define TILE __align__(8) __shared__ \n");
+    for (const char* text :
+         {"alignas(16) __shared__ float a;", "__shared__ struct alignas(16) Q { int q; } a;",
+          "__shared__ float a; alignas(8) int b;", "__shared__", "// __shared__ alignas(4)"})
+        EXPECT_EQ(with_host_keywords(text), text);
+}
+
+TEST(DynamicShared, MayBeExternBehindShared) {
+    EXPECT_EQ(with_dynamic_shared("void f() { __shared__ alignas(16) extern float a[]; }"),
+              "void f() { auto& a = *static_cast<float(*)[]>(kiln_host::dynamic_shared_memory()); }");
+}
+
 TEST(HostKeywords, StaticSharedIsSharedAndNoInlineAnAttribute) {
     EXPECT_EQ(
         with_host_keywords("void k() { static __shared__ float s[4]; static /* 1 */\n__shared__ int n;\n"

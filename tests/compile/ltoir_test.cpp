@@ -8,10 +8,12 @@
 #include "base/file.h"
 #include "compile/compiler.h"
 #include "require.h"
+#include "scoped_variable.h"
 
 namespace kiln {
 namespace {
 
+using test::ScopedVariable;
 using testing::AllOf;
 using testing::HasSubstr;
 
@@ -95,6 +97,28 @@ TEST_F(Ltoir, OneFrontEndCompileServesAllFunctionsOfAName) {
     EXPECT_EQ(build("return 2 * x;").origin, Origin::disk);
     EXPECT_EQ(service.counters().compiles, 1u);
     EXPECT_THAT(third.key.text, AllOf(HasSubstr("link term "), HasSubstr("linker nvjitlink ")));
+}
+
+TEST_F(Ltoir, APackServesAMachineWithoutTheLinker) {
+    const Code term = Code::ltoir(ltoir_of("float term(float x, long long i) { return 2 * x; }"), "term");
+    ServiceOptions shipped = options();
+    const auto pack = shipped.cache.directory->parent_path() / "term.pack";
+    const auto compiled = [&](const ServiceOptions& with) {
+        Service service(with);
+        return service.compile(service.find("sum_shuffle").variant({{"TERM", term}}));
+    };
+    const Compiled made = compiled(shipped);
+    Cache(shipped.cache).pack(pack);
+    const test::ScopedVariable no_linker("KILN_NVJITLINK", "/nowhere/libnvJitLink.so");
+    shipped.cache.directory = *shipped.cache.directory / "empty";
+    EXPECT_THROW(compiled(shipped), BuildError);
+    shipped.cache.seed_packs = {pack};
+    for (const bool cached_only : {false, true}) {
+        shipped.cached_only = cached_only;
+        const Compiled found = compiled(shipped);
+        EXPECT_EQ(found.origin, Origin::seed);
+        EXPECT_EQ(found.binary.bytes, made.binary.bytes);
+    }
 }
 
 TEST_F(Ltoir, OptionsHoldForTheCodeThatIsLinked) {

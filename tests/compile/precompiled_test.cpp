@@ -8,13 +8,16 @@
 #include <algorithm>
 #include <chrono>
 #include <ctime>
+#include <limits>
 #include <optional>
+#include <set>
 #include <thread>
 
 #include "base/file.h"
 #include "compile/compiler.h"
 #include "compile/hoisted_includes.h"
 #include "compile/include_guard.h"
+#include "compile/precompiled_headers.h"
 #include "nvrtc_version.h"
 #include "require.h"
 #include "scoped_variable.h"
@@ -22,8 +25,10 @@
 namespace kiln::test {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::StartsWith;
 
 std::string hoisted(const std::string& own, std::vector<std::string> open = {"<a.h>", "\"dir/b.h\""}) {
     Source source;
@@ -156,6 +161,81 @@ TEST(IncludeGuard, EndsWhereCodeMayBegin) {
     EXPECT_EQ(end("int x;\n#pragma once\n"), 0u);
     EXPECT_EQ(end("#pragma unroll\n"), 0u);
     EXPECT_EQ(end(""), 0u);
+}
+
+// Compiles by writing the file that it is told to write.
+class PrecompiledFiles : public ::testing::Test {
+  protected:
+    std::optional<CompileResponse> ask(PrecompiledHeaders& headers, const std::string& key,
+                                       bool creates = true) {
+        return headers.compile(key, creates, [&](const std::vector<std::string>& options) {
+            options_ = options.at(0);
+            const std::filesystem::path file = options_.substr(options_.find('=') + 1);
+            if (options_.starts_with("--create")) write_text(file, key);
+            EXPECT_EQ(read_text_if_exists(file), key);
+            CompileResponse response;
+            if (fails_) response.status = CompileStatus::refused;
+            return response;
+        });
+    }
+    /// The keys of those that are on the disk.
+    std::set<std::string> files() const {
+        std::set<std::string> all;
+        for (const auto& at : std::filesystem::recursive_directory_iterator(directory_.path()))
+            if (at.path().extension() == ".pch") all.insert(read_text_if_exists(at.path()).value());
+        return all;
+    }
+
+    std::string options_;
+    bool fails_ = false;
+
+  private:
+    TemporaryDirectory directory_;
+    ScopedVariable temporary_{"TMPDIR", directory_.path().string()};
+};
+
+TEST_F(PrecompiledFiles, AreAsManyAsTheyMayBe) {
+    PrecompiledHeaders headers({2, 0});
+    for (const char* key : {"a", "b"}) EXPECT_TRUE(ask(headers, key));
+    EXPECT_THAT(files(), ElementsAre("a", "b"));
+    // Alternately: a third one does not drive out what is used as often.
+    for (int i = 0; i < 3; ++i) {
+        EXPECT_FALSE(ask(headers, "c"));
+        for (const char* key : {"a", "b"}) EXPECT_TRUE(ask(headers, key));
+        EXPECT_THAT(options_, StartsWith("--use-pch="));
+    }
+    // From now on it is used alone.
+    EXPECT_FALSE(ask(headers, "c"));
+    EXPECT_TRUE(ask(headers, "c"));
+    EXPECT_THAT(files(), ElementsAre("b", "c")) << "the one that was used last has gone";
+    EXPECT_TRUE(headers.lacks("a"));
+    for (int i = 0; i < 10; ++i) {
+        (void)ask(headers, std::string(1, static_cast<char>('d' + i)));
+        (void)ask(headers, std::string(1, static_cast<char>('d' + i)));
+        EXPECT_EQ(files().size(), 2u);
+    }
+}
+
+TEST_F(PrecompiledFiles, AreNotMadeWhereThereIsNoRoom) {
+    PrecompiledHeaders headers({2, std::numeric_limits<std::uintmax_t>::max()});
+    EXPECT_FALSE(ask(headers, "a"));
+    EXPECT_THAT(files(), IsEmpty());
+    EXPECT_TRUE(headers.lacks("a")) << "there may be room later";
+}
+
+TEST_F(PrecompiledFiles, DoNotStayWhereTheyAreOfNoUse) {
+    PrecompiledHeaders headers({2, 0});
+    fails_ = true;
+    EXPECT_FALSE(ask(headers, "a"));
+    EXPECT_THAT(files(), IsEmpty());
+    headers.compiled_without("a", false);
+    fails_ = false;
+    EXPECT_TRUE(ask(headers, "a"));
+    fails_ = true;
+    EXPECT_FALSE(ask(headers, "a"));
+    EXPECT_THAT(files(), ElementsAre("a")) << "the source may be what is wrong";
+    headers.compiled_without("a", true);
+    EXPECT_THAT(files(), IsEmpty());
 }
 
 // A process that compiles one variant must not pay for headers that it never takes.

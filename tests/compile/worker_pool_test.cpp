@@ -21,8 +21,10 @@
 #include <thread>
 #include <vector>
 
+#include "base/dynamic_library.h"
 #include "base/file.h"
 #include "compile/compiler.h"
+#include "compile/nvrtc_library.h"
 #include "compiler_fixtures.h"
 #include "rejected.h"
 #include "require.h"
@@ -131,10 +133,16 @@ TEST(WorkerPool, KnowsFromALogWhereMemoryMayHaveRunOut) {
     for (const char* log :
          {"nvrtc: error: out of memory", "terminate called after throwing an instance of 'std::bad_alloc'",
           "Catastrophic: catastrophic error: cannot allocate", "g++: internal compiler error: Killed",
+          "cc1plus: out of memory allocating 65536 bytes after a total of 1048576 bytes",
+          "virtual memory exhausted: Cannot allocate memory", "ld: final link failed: memory exhausted",
           "libnvrtc-builtins.so: failed to map segment from shared object"})
         EXPECT_TRUE(may_lack_memory(log)) << log;
-    for (const char* log : {"", "scale.cu(3): error: expected a ';'",
-                            "x.so: failed to map segment from shared object: Operation not permitted"})
+    for (const char* log :
+         {"", "scale.cu(3): error: expected a ';'",
+          "k.cu:4:8: error: static assertion failed: the dynamic shared memory s must be declared in "
+          "the function that uses it",
+          "k.cu:3:5: error: 'memory_order' was not declared in this scope",
+          "x.so: failed to map segment from shared object: Operation not permitted"})
         EXPECT_FALSE(may_lack_memory(log)) << log;
 }
 
@@ -230,6 +238,21 @@ TEST_F(WorkerPoolTest, AWorkerKilledWhileItCompilesIsAnErrorOfThatRequestAlone) 
     EXPECT_THAT(children(), IsEmpty());
     EXPECT_TRUE(fs::is_empty(temporary_.path()));
     EXPECT_FALSE(in_worker(source(1)).empty());
+}
+
+// NVRTC dies by SIGBUS where there is no room for a PCH.
+TEST_F(WorkerPoolTest, HeadersThatKillAWorkerAreNotPrecompiled) {
+    const TemporaryDirectory directory;
+    const std::string flag = (directory.path() / "died").string();
+    const FakeWorker dies_once("[ -e " + flag + " ] && exec " + worker_program() + " \"$@\"; touch " + flag +
+                               "; kill -BUS $$");
+    CompileRequest request;
+    request.library = nvrtc_search().find()->string();
+    request.build = elf_identity(request.library).value();
+    EXPECT_THAT(rejected<BuildError>([&] { pool_->run(request, "what"); }), HasSubstr("Bus error"));
+    fs::remove(flag);
+    request.hoisted = "#include <a.h>\n";
+    EXPECT_EQ(pool_->run(request, "what").status, CompileStatus::ok);
 }
 
 TEST_F(WorkerPoolTest, AnIdleWorkerFoundDeadIsReplacedSilently) {

@@ -4,6 +4,7 @@
 // own instructions), mathematics, bits, vectors, atomics.
 #include <gmock/gmock.h>
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -309,6 +310,72 @@ extern "C" __global__ void kernel(unsigned a, unsigned b, unsigned* out) {
                                             unsigned(-15 + 6)));
 }
 
+// What else NVRTC has without an include.
+TEST(HostPrelude, HasTheRestOfCudasBuiltIns) {
+    const HostKernel kernel(R"(
+template <class V, class T> constexpr bool kIsVector1 = sizeof(V) == sizeof(T) && alignof(V) == alignof(T);
+static_assert(kIsVector1<char1, char> && kIsVector1<uchar1, char> && kIsVector1<short1, short> && kIsVector1<ushort1, short>, "");
+static_assert(kIsVector1<int1, int> && kIsVector1<uint1, int> && kIsVector1<long1, long> && kIsVector1<ulong1, long>, "");
+static_assert(kIsVector1<longlong1, long> && kIsVector1<ulonglong1, long> && kIsVector1<float1, float> && kIsVector1<double1, double>, "");
+static_assert(sizeof(long2) == 16 && alignof(long2) == 16 && sizeof(ulong4) == 32 && alignof(ulong4) == 16 && sizeof(long3) == 24, "");
+static_assert(sizeof(ptrdiff_t) == 8 && ptrdiff_t(-1) < 0, "");
+extern "C" __global__ void kernel(double d, unsigned big, int* i, unsigned* u, unsigned long long* l, float* f, long long* out) {
+    __shared__ int bytes[4];
+    *out++ = __double2hiint(d); *out++ = __double2loint(d);
+    *out++ = __hiloint2double(__double2hiint(d), __double2loint(d)) == d;
+    *out++ = umin(big, 2u); *out++ = umax(big, 2u); *out++ = llmin(-1ll, 2ll); *out++ = llmax(-1ll, 2ll);
+    *out++ = ullmin(~0ull, 2ull) == 2; *out++ = ullmax(~0ull, 2ull) == ~0ull;
+    *out++ = __fns(0x80000412u, 4, 0); *out++ = int(__fns(0x80000412u, 3, 0)); *out++ = __fns(0x80000412u, 2, 2);
+    *out++ = __fns(0x80000412u, 31, -3); *out++ = int(__fns(0x80000412u, 1, -2)); *out++ = __fns(0x80000412u, 1, 1);
+    memset(bytes, 0x11, sizeof(bytes));
+    memcpy(bytes + 1, out - 1, 4);
+    *out++ = bytes[0] + bytes[1];
+    *out++ = clock() != 0 && clock() <= clock();
+    *out++ = make_float1(3).x + make_int1(4).x + make_long2(5, 6).y + make_ulong4(1, 2, 3, 4).w + make_uint1(1).x;
+    *out++ = atomicAdd_block(i, 2) + atomicAdd_system(i, 3) + atomicSub_block(i, 1); *out++ = *i;
+    *out++ = atomicCAS_block(u, 5u, 9u) + atomicExch_system(u, 7) + atomicMax_block(u, 8) + atomicMin_system(u, 2); *out++ = *u;
+    *out++ = atomicInc_block(u, 2u) + atomicDec_system(u, 9u); *out++ = *u;
+    *out++ = atomicOr_block(l, 0x100ull) + atomicAnd_system(l, 0x101) + atomicXor_block(l, 1ull); *out++ = *l;
+    atomicAdd_block(f, 1.5f); atomicAdd_system(f, 1);
+})");
+    const double d = -1.2345678901234e-200;
+    int i = 10;
+    unsigned u = 5;
+    unsigned long long l = 3;
+    float f = 1;
+    std::vector<long long> out(26, 99);
+    kernel({}, {}, 0, d, 0xfffffff0u, &i, &u, &l, &f, out.data());
+    const auto bits = std::bit_cast<unsigned long long>(d);
+    const std::vector<long long> expected = {static_cast<int>(bits >> 32),
+                                             static_cast<int>(bits),
+                                             1,
+                                             2,
+                                             0xfffffff0u,
+                                             -1,
+                                             2,
+                                             1,
+                                             1,  //
+                                             4,
+                                             -1,
+                                             10,
+                                             4,
+                                             -1,
+                                             1,  //
+                                             0x11111112,
+                                             1,
+                                             3 + 4 + 6 + 4 + 1,
+                                             10 + 12 + 15,
+                                             14,
+                                             5 + 9 + 7 + 8,
+                                             2,
+                                             2 + 0,
+                                             9,
+                                             3 + 0x103 + 0x101,
+                                             0x100};
+    EXPECT_EQ(out, expected);
+    EXPECT_EQ(f, 3.5f);
+}
+
 // Compensated sums rest on it.
 TEST(HostPrelude, RoundsProductsThatSaySo) {
     const HostKernel kernel(R"(
@@ -328,6 +395,30 @@ extern "C" __global__ void kernel(float a, float b, float c, float* out) {
     EXPECT_EQ(out[3], 0x1p-25f);
 }
 
+// A GPU's compiler assumes nothing of types: kernels move halves as float4, and use memory for one type after the other.
+TEST(HostPrelude, SeesOneMemoryAsSeveralTypes) {
+    const HostKernel kernel(R"(
+extern "C" __global__ void kernel(const kiln::half* x, kiln::half* y, const float* f, float* g) {
+    alignas(16) __shared__ kiln::half s[512];
+    extern __shared__ float dynamic[];
+    const int t = threadIdx.x;
+    *reinterpret_cast<float4*>(&s[8 * t]) = *reinterpret_cast<const float4*>(x + 8 * t);
+    for (int j = 0; j < 8; ++j) s[8 * t + j] = kiln::half(2 * float(s[8 * t + j]));
+    *reinterpret_cast<float4*>(y + 8 * t) = *reinterpret_cast<float4*>(&s[8 * t]);
+    dynamic[t] = f[t];
+    int* const bits = (int*)dynamic;
+    bits[t] = bits[t] ^ 0x80000000;
+    g[t] = dynamic[t];
+})");
+    alignas(16) std::array<half, 512> x{}, y{};
+    std::array<float, 64> f{}, g{};
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = half(static_cast<float>(i));
+    for (std::size_t i = 0; i < f.size(); ++i) f[i] = static_cast<float>(i) + 1;
+    kernel({}, {64, 1, 1}, 256, x.data(), y.data(), f.data(), g.data());
+    for (std::size_t i = 0; i < x.size(); ++i) ASSERT_EQ(static_cast<float>(y[i]), 2.0f * i) << i;
+    for (std::size_t i = 0; i < f.size(); ++i) ASSERT_EQ(g[i], -f[i]) << i;
+}
+
 TEST(HostPrelude, LivesBesideTheStandardHeaders) {
     const HostKernel kernel(R"(
 #include <math.h>
@@ -337,6 +428,8 @@ TEST(HostPrelude, LivesBesideTheStandardHeaders) {
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <ctime>
 extern "C" double rsqrt(double) noexcept;  // as a <math.h> of C23 declares them
 extern "C" float rsqrtf(float) noexcept;
 extern "C" __global__ void kernel(float* out) {

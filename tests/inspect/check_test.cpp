@@ -63,6 +63,49 @@ TEST_F(Check, ABlockThatWaitsForOneThatIsLeftOutEnds) {
     EXPECT_TRUE(recording.problems.empty()) << texts(recording);
 }
 
+// A chained scan: each block spins on a flag of the one before it, which a sample of blocks would leave out.
+TEST_F(Check, BlocksThatWaitForTheBlockBeforeThemAreTheFirst) {
+    const std::string text = R"(//@ kernel chained
+//@ block 64
+//@ grid ceil_div(n, 64)
+//@ size n = 100000 test 4001
+//@ input x [n]
+//@ output y [n]
+//@ scratch flags [ceil_div(n, 64)] = 0
+//@ scratch prefixes [ceil_div(n, 64)]
+#include "kiln/device.h"
+extern "C" __global__ void chained(int n, const float* x, float* y, int* flags, float* prefixes) {
+    __shared__ float before;
+    const int i = blockIdx.x * 64 + threadIdx.x;
+    if (threadIdx.x == 0) {
+        float prefix = 0;
+        if (blockIdx.x > 0) {
+            while (*(volatile int*)(flags + blockIdx.x - 1) == 0) {}
+            __threadfence();
+            prefix = *(volatile float*)(prefixes + blockIdx.x - 1);
+        }
+        *(volatile float*)(prefixes + blockIdx.x) = prefix + x[i];
+        __threadfence();
+        *(volatile int*)(flags + blockIdx.x) = 1;
+        before = prefix;
+    }
+    MEET
+    if (i < n) y[i] = before + x[i];
+}
+)";
+    const auto with = [&](const std::string& meeting) {
+        std::string changed = text;
+        return changed.replace(changed.find("MEET"), 4, meeting);
+    };
+    const Recording right = check_text("chained", with("__syncthreads();"));
+    EXPECT_EQ(right.blocks_recorded, 16U);
+    EXPECT_EQ(right.blocks, 63U);
+    EXPECT_TRUE(right.problems.empty()) << texts(right);
+    const Recording wrong = check_text("chained", with(""));
+    ASSERT_FALSE(wrong.problems.empty());
+    EXPECT_EQ(wrong.problems.front().kind, ProblemKind::race) << texts(wrong);
+}
+
 // The first and the last access may reach beyond the matrix, with fewer columns than an access has from many rows.
 TEST_F(Check, ColumnSumsOfRowsThatBeginAnywhereAreSound) {
     for (const Values& values :

@@ -148,6 +148,28 @@ INSTANTIATE_TEST_SUITE_P(
         Mutant{"adds up in half", "layer_norm_naive", "sum += static_cast<float>(x[col]);",
                "sum = static_cast<float>(kiln::half(sum + static_cast<float>(x[col])));"}));
 
+// A softmax is the same for each shift of a row.
+INSTANTIATE_TEST_SUITE_P(Shifts, Mutants,
+                         testing::Values(Mutant{"the maximum is not subtracted", "softmax_naive",
+                                                "float sum = 0.0f;", "float sum = 0.0f; largest = 0.0f;"},
+                                         Mutant{"the maximum begins at zero", "softmax_naive",
+                                                "float largest = static_cast<float>(x[0]);",
+                                                "float largest = 0.0f;"},
+                                         Mutant{"the maximum is not subtracted",
+                                                "softmax_naive",
+                                                "float sum = 0.0f;",
+                                                "float sum = 0.0f; largest = 0.0f;",
+                                                {{"T", "float"}},
+                                                {{"rows", 1}, {"cols", 7}}},
+                                         Mutant{"the maximum begins at zero", "softmax",
+                                                "float largest = kiln::kMinusInfinity;\n    row.visit",
+                                                "float largest = 0.0f;\n    row.visit"},
+                                         Mutant{"the maximum begins at zero",
+                                                "softmax",
+                                                "float largest = kiln::kMinusInfinity, base",
+                                                "float largest = 0.0f, base",
+                                                {{"ITEMS", 1}, {"THREADS", 32}}}));
+
 // What a 32-bit index does at 2^31 elements, at as few as a test has: it wraps at 2^14 or 2^16.
 INSTANTIATE_TEST_SUITE_P(
     Indices, Mutants,

@@ -222,7 +222,10 @@ TEST_F(RunCheck, NansAndInfinitiesAreRightWhereTheyAreExpected) {
             "//@ size n = 4\n//@ output y [n] by odd_reference\n", "int n, float* y",
             "const float zero = static_cast<float>(n - 4);\n    if (i < n) y[i] = " + body + ";");
     };
-    EXPECT_TRUE(run(odd("i == 0 ? zero / zero : i == 1 ? 1 / zero : 1"), once()).pass());
+    const RunResult right = run(odd("i == 0 ? zero / zero : i == 1 ? 1 / zero : 1"), once());
+    EXPECT_TRUE(right.pass());
+    EXPECT_EQ(right.outputs_checked[0].checked, 4U);
+    EXPECT_EQ(right.outputs_checked[0].not_finite, 2U) << "that they are right says little";
     EXPECT_EQ(run(odd("i == 1 ? 1 / zero : 1"), once()).outputs_checked[0].wrong, 1U);
     EXPECT_EQ(run(odd("i == 0 ? zero / zero : i == 1 ? -1 / zero : 1"), once()).outputs_checked[0].wrong, 1U);
     EXPECT_EQ(run(odd("i == 0 ? zero / zero : 1 / zero"), once()).outputs_checked[0].wrong, 2U);
@@ -289,7 +292,9 @@ TEST_F(RunCheck, OverflowToInfinityIsTheRightRounding) {
     };
     RunOptions options = once();
     options.data = Data::integers;
-    EXPECT_TRUE(run(large("65519.0f"), options).pass());
+    const RunResult right = run(large("65519.0f"), options);
+    EXPECT_TRUE(right.pass());
+    EXPECT_EQ(right.outputs_checked[0].not_finite, 2U);
     EXPECT_EQ(run(large("65521.0f"), options).outputs_checked[0].wrong, 1U);
 }
 

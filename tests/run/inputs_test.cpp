@@ -188,6 +188,21 @@ TEST(Inputs, EveryColumnIsAPeakOfSomeRow) {
     }
 }
 
+TEST(Inputs, ShiftedPeaksAreFarBelowZeroFarAboveAndNearIt) {
+    constexpr int kRows = 6, kCols = 100;
+    const auto of = [](Pattern pattern) {
+        return made<float>(patterned("float", 4, {kRows, kCols}, pattern, 8), Data::contributions, 1, 0,
+                           kRows * kCols);
+    };
+    const auto peaks = of(Pattern::peaks), shifted = of(Pattern::shifted_peaks);
+    for (int row = 0; row < kRows; ++row)
+        for (int col = 0; col < kCols; ++col) {
+            constexpr float kShifts[] = {-128, 128, 0};
+            const auto i = static_cast<std::size_t>(row * kCols + col);
+            ASSERT_NEAR(shifted[i], peaks[i] + kShifts[row % 3], 1e-5) << row << " " << col;
+        }
+}
+
 TEST(Inputs, AQueryAgreesWithAFewKeysOnly) {
     constexpr int kKeys = 1000, kHead = 64;
     Tensor tensor = patterned("half", 2, {kKeys, kHead}, Pattern::key, kKeys);

@@ -226,6 +226,7 @@ inline std::vector<Mutation> mutations(const Problem& problem, std::int64_t step
                     add(" of the terms", tensor, 0, 0, 0, part);
                 break;
             case Pattern::peaks:
+            case Pattern::shifted_peaks:
                 for (const std::int64_t part : {std::int64_t{1}, step})
                     add(" of the columns", tensor, 1, problem.tensors.size() > 2 ? 0 : -1000, 0, part, true);
                 break;

@@ -178,6 +178,26 @@ TEST_F(Choose, TemplatesOfTheSameProductAreAlternatives) {
     EXPECT_THAT(transposed, Not(Contains("gemm_tiled")));
 }
 
+TEST_F(Choose, OtherTemplatesThatAreWrongAreLeftOutOfTheAlternatives) {
+    const auto with = [](std::string text, const std::string& name, const std::string& line) {
+        text.insert(text.find("#include"), line);
+        const std::string kernel = "//@ kernel ways";
+        text.replace(text.find(kernel), kernel.size(), "//@ kernel " + name);
+        const std::string declared = "void ways(";
+        text.replace(text.find(declared), declared.size(), "void " + name + "(");
+        return text;
+    };
+    write_text(folder() / "ways.cu", with(ways_template(), "ways", "//@ naive ways_naive\n"));
+    write_text(folder() / "ways_naive.cu", with(ways_template(), "ways_naive", ""));
+    write_text(folder() / "more_ways.cu", with(ways_template(), "more_ways", "//@ naive ways_naive\n"));
+    write_text(folder() / "half_written.cu", "//@ kernel half_written\n//@ blok 32\n");
+    write_text(folder() / "lonely.cu", with(ways_template(), "lonely", "//@ naive not_there\n"));
+    EXPECT_THAT(names(Chooser(service(), Wisdom()).alternatives(service().find("ways"))),
+                ElementsAre("more_ways", "ways"));
+    EXPECT_THAT(names(Chooser(service(), Wisdom()).alternatives(service().find("lonely"))),
+                ElementsAre("lonely"));
+}
+
 // A matrix with a short side goes to the kernel whose blocks move all of that side.
 TEST_F(Choose, ShortSidesOfMatricesHaveAKernelOfTheirOwn) {
     const Chooser chooser(hopper(), Wisdom());

@@ -196,6 +196,30 @@ TEST_F(TuneHost, ResumingKeepsTheBudget) {
     EXPECT_EQ(Cache(setup.cache).entries().size(), 2U) << "the winner and the reference";
 }
 
+TEST_F(TuneHost, WhatTheSystemLacksIsNoFailureForTheNextRun) {
+    const TemporaryDirectory cache;
+    ServiceOptions setup = this->options();
+    setup.cache.directory = cache.path();
+    Service fresh(setup);
+    const Template of = fresh.find("ways");
+    TuneOptions options;
+    options.budget_seconds = 60;
+    options.fixed = {{"WAY", 2}, {"WORK", 1}};
+    ASSERT_THAT(tune(fresh, std::span(&of, 1), options).wisdom.entries(), SizeIs(1));
+    options.fixed = {{"WAY", 2}};
+    options.journal = folder() / "w.journal";
+    std::string journals;
+    options.on_progress = [&](const TuneProgress&) {
+        journals += read_text_if_exists(options.journal).value_or("");
+    };
+    const test::ScopedVariable nowhere("TMPDIR", "/nowhere/at/all");
+    const TuneReport report = tune(fresh, std::span(&of, 1), options);
+    EXPECT_THAT(report.wisdom.entries(), SizeIs(1));
+    EXPECT_THAT(report.shapes.front().failures,
+                AllOf(SizeIs(2), Each(Field(&TuneFailure::reason, HasSubstr("TMPDIR")))));
+    EXPECT_THAT(journals, AllOf(HasSubstr("\nok "), Not(HasSubstr("\nfailed "))));
+}
+
 TEST_F(TuneHost, AStoppedRunKeepsWhatItHasAndGoesOn) {
     TuneOptions options;
     options.fixed = {{"WAY", 1}};

@@ -186,7 +186,8 @@ TEST(ProblemLines, Data) {
     expect_data_error("//@ data n term n", 10, "the argument n is int; this line is for a pointer");
     expect_data_error("//@ data index term n", 10,
                       "patterns are of floating-point elements; index can be int");
-    expect_data_error("//@ data x", 11, "expected a pattern (factor, term, peaks, key, query)");
+    expect_data_error("//@ data x", 11,
+                      "expected a pattern (factor, term, peaks, key, query, shifted_peaks)");
     expect_data_error("//@ data x terms n", 12, "unknown pattern terms; did you mean term?");
     expect_data_error("//@ data x term", 16, "expected a number, a name or (, found the end of the line");
     expect_data_error("//@ data x term n 2", 19, "unexpected 2 after the pattern's size");

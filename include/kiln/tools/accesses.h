@@ -129,6 +129,8 @@ struct RecorderOptions {
     /// Blocks are spread evenly over the grid, the first and the last among them, until either is spent.
     std::uint64_t most_blocks = 8;
     double most_ms = 500;  ///< no new block after this
+    /// The first blocks of the grid instead, as for kernels whose blocks wait for those before them.
+    bool first_blocks = false;
     bool problems = true;  ///< look for races and accesses out of bounds too
 };
 

@@ -144,7 +144,9 @@ bool AccessRecorder::State::begin_block(Dim3 index) {
     const std::uint64_t number =
         index.x + std::uint64_t{launch.grid.x} * (index.y + std::uint64_t{launch.grid.y} * index.z);
     const bool late = recorded_here != 0 && watch.elapsed_ms() > options.most_ms;
-    if (late || !is_chosen(number, launch.grid.count(), options.most_blocks)) return false;
+    const bool chosen = options.first_blocks ? number < options.most_blocks
+                                             : is_chosen(number, launch.grid.count(), options.most_blocks);
+    if (late || !chosen) return false;
     ++recorded_here;
     is_last = number + 1 == launch.grid.count();
     has_last |= is_last;

@@ -7,6 +7,7 @@
 #include <kiln/error.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,7 +27,11 @@ class HostRecorder::Relay final : public AccessObserver {
         known.global = tensors_;
         to_->begin_launch(known);
     }
-    bool begin_block(Dim3 index) override { return to_ == nullptr || to_->begin_block(index); }
+    bool begin_block(Dim3 index) override {
+        if (to_ == nullptr) return true;
+        return !waits_ && to_->begin_block(index);
+    }
+    void waits_for_block() override { waits_ = true; }
     void accesses(unsigned thread, std::span<const ObservedAccess> accesses) override {
         if (to_ != nullptr) to_->accesses(thread, accesses);
     }
@@ -59,10 +64,13 @@ class HostRecorder::Relay final : public AccessObserver {
         ~Turn() {
             relay_.to_ = nullptr;
             relay_.tensors_.clear();
+            relay_.waits_ = false;
         }
         Turn(const Turn&) = delete;
         Turn& operator=(const Turn&) = delete;
         void add_tensor(const MemoryRange& tensor) { relay_.tensors_.push_back(tensor); }
+        /// Whether a block waited for one that was not run; no further blocks are.
+        bool waits() const { return relay_.waits_; }
 
       private:
         Relay& relay_;
@@ -71,6 +79,7 @@ class HostRecorder::Relay final : public AccessObserver {
   private:
     AccessObserver* to_ = nullptr;
     std::vector<MemoryRange> tensors_;
+    bool waits_ = false;
 };
 
 namespace {
@@ -149,8 +158,8 @@ AnyKernel HostRecorder::build(const Variant& host_variant) { return service_->bu
 
 Recording HostRecorder::record(const AnyKernel& kernel, const Sizes& sizes, const RecorderOptions& options,
                                int skew, std::vector<std::string> found) {
-    const auto work = [&](const auto& tell) {
-        AccessRecorder recorder(options);
+    const auto recorded = [&](const RecorderOptions& chosen, const auto& tell) -> std::optional<Recording> {
+        AccessRecorder recorder(chosen);
         // Reading what nobody has written is a warning at most, and seldom why a launch fails.
         recorder.report_problems([&](const AccessProblem& problem) {
             if (problem.kind != ProblemKind::uninitialised) tell(kRemark + problem.text());
@@ -164,9 +173,20 @@ Recording HostRecorder::record(const AnyKernel& kernel, const Sizes& sizes, cons
         run.on_phase = tell;
         run.on_tensor = [&](const MemoryRange& tensor) { turn.add_tensor(tensor); };
         const RunResult result = runner_->run(kernel, run);
+        if (turn.waits()) return std::nullopt;
         Recording recording = recorder.recording();
         if (options.problems) add_unseen(result, recording);
-        return wire::written(recording);
+        return recording;
+    };
+    const auto work = [&](const auto& tell) {
+        std::optional<Recording> recording = recorded(options, tell);
+        if (!recording) {
+            RecorderOptions first = options;
+            first.first_blocks = true;  // then no block is left out before the last that is run
+            recording = recorded(first, tell);
+        }
+        if (!recording) throw DeviceError("a block waits for one with a higher number");
+        return wire::written(*recording);
     };
     const auto note = [&](std::string_view text) {
         if (text.starts_with(kRemark) && std::ranges::find(found, text.substr(1)) == found.end())
