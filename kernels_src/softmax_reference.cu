@@ -8,6 +8,8 @@
 // times are allowed for; their exponents telescope, so that is 40 * 4 u more. The sum, of THREADS threads that share a
 // row, by vectors and then by a tree, adds gamma(cols / THREADS + 64); division and product 3 u; then the rounding
 // to T. What a caller's SCORE is off, which kiln/functor_reference.h estimates, is a relative error of its exponential.
+//
+// Two of three rows are shifted, which shows a maximum that is not subtracted. A SCORE that is not linear may hide peaks there.
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  softmax_reference

@@ -64,8 +64,8 @@ class VariantError : public Error {
     std::string rule_;
 };
 
-/// A compiler rejected the source, died, ran out of time, or is not there. Where the system lacked what a compiler needs
-/// (files, processes), the std::system_error is nested in it.
+/// A compiler rejected the source, died, ran out of time, or is not there. Where the temporary files of a compile can't be
+/// made, the std::system_error is nested in it.
 class BuildError : public Error {
   public:
     /// log: the compiler's own words, with the template's file name and lines; may be empty.

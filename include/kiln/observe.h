@@ -130,7 +130,8 @@ class AccessObserver {
     virtual void begin_launch(const ObservedLaunch& launch) = 0;
     /// False: this block is not run.
     virtual bool begin_block(Dim3 index) = 0;
-    /// The block seems to wait for one that was not run: it runs much longer than those before. It is ended; end_block() follows.
+    /// The block seems to wait for one that was not run, or for a thread of its own: for a second its threads read some
+    /// places again and again and did nothing else. It is ended; end_block() follows.
     virtual void waits_for_block() {}
     /// What a thread has accessed since the last report, in its order. Accesses to the kernel's own data may be
     /// among them (ObservedLaunch::own).

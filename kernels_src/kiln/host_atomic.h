@@ -102,7 +102,6 @@ inline void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 KILN_ATOMIC_SCOPES(atomicAdd) KILN_ATOMIC_SCOPES(atomicSub) KILN_ATOMIC_SCOPES(atomicMin) KILN_ATOMIC_SCOPES(atomicMax)
 KILN_ATOMIC_SCOPES(atomicInc) KILN_ATOMIC_SCOPES(atomicDec) KILN_ATOMIC_SCOPES(atomicAnd) KILN_ATOMIC_SCOPES(atomicOr)
 KILN_ATOMIC_SCOPES(atomicXor) KILN_ATOMIC_SCOPES(atomicExch) KILN_ATOMIC_SCOPES(atomicCAS)
-// clang-format on
 #undef KILN_ATOMIC_SCOPES
 
 // Loads and stores with a hint for the caches, which the host has no use for.
@@ -116,9 +115,8 @@ KILN_ATOMIC_SCOPES(atomicXor) KILN_ATOMIC_SCOPES(atomicExch) KILN_ATOMIC_SCOPES(
     inline void name(T* address, kiln_host::Identity<T> value) { \
         *address = value;                                        \
     }
-                KILN_HINTED_LOAD(__ldg) KILN_HINTED_LOAD(__ldca) KILN_HINTED_LOAD(__ldcg)
-                    KILN_HINTED_LOAD(__ldcs) KILN_HINTED_LOAD(__ldcv) KILN_HINTED_LOAD(__ldlu)
-                        KILN_HINTED_STORE(__stcg) KILN_HINTED_STORE(__stcs) KILN_HINTED_STORE(__stwb)
-                            KILN_HINTED_STORE(__stwt)
+KILN_HINTED_LOAD(__ldg) KILN_HINTED_LOAD(__ldca) KILN_HINTED_LOAD(__ldcg) KILN_HINTED_LOAD(__ldcs) KILN_HINTED_LOAD(__ldcv)
+KILN_HINTED_LOAD(__ldlu) KILN_HINTED_STORE(__stcg) KILN_HINTED_STORE(__stcs) KILN_HINTED_STORE(__stwb) KILN_HINTED_STORE(__stwt)
+// clang-format on
 #undef KILN_HINTED_LOAD
 #undef KILN_HINTED_STORE

@@ -31,6 +31,7 @@ struct LeftOut {
 
 struct PackContents {
     std::vector<std::string> keys;
+    std::size_t in_packs = 0;       ///< of them, found in packs, and so not in the cache
     std::vector<LeftOut> left_out;  ///< the target can't have it
     std::vector<LeftOut> failed;    ///< it should exist, but does not
 };
@@ -181,7 +182,9 @@ void compile_all(const Call& call, Service& service, const std::vector<Variant>&
         }
         if (window.empty()) break;  // interrupted
         try {
-            gathered.keys.push_back(window.front().future.get().key.digest);
+            const Compiled compiled = window.front().future.get();
+            if (compiled.origin == Origin::seed) ++gathered.in_packs;
+            gathered.keys.push_back(compiled.key.digest);
         } catch (const Error& error) {
             gathered.failed.push_back({window.front().variant->text(), service.target().arch, error.what()});
         }
@@ -268,6 +271,11 @@ int pack_for_record(const Call& call, const Output& output) {
         throw BuildError("nothing of this record could be built, and no pack was written.",
                          list_text("failed", gathered.failed) + list_text("left out", gathered.left_out));
     const Cache cache = open_cache(call.options);
+    if (gathered.in_packs > 0)
+        throw UsageError(formatted(
+            "{} of these binaries are in packs already (--seed-pack, KILN_SEED_PACKS), and not in the "
+            "cache: leave those packs out.",
+            gathered.in_packs));
     const std::set<std::string> keys(gathered.keys.begin(), gathered.keys.end());
     if (const std::size_t missing = count_missing(cache, keys); missing > 0)
         throw CacheError(over_limit_text(cache, missing, keys.size()) +

@@ -129,9 +129,11 @@ std::uint64_t requests(const Recording& recording) {
 }
 
 std::string covered_text(const Recording& recording) {
-    return formatted("{} of {} blocks, {} accesses of warps from {} places to shared and {} to global memory",
-                     recording.blocks_recorded, recording.blocks, requests(recording),
-                     recording.shared.size(), recording.global.size());
+    return formatted(
+        "{}{} of {} blocks, {} accesses of warps from {} places to shared and {} to global memory",
+        recording.first_blocks && recording.blocks_recorded < recording.blocks ? "the first " : "",
+        recording.blocks_recorded, recording.blocks, requests(recording), recording.shared.size(),
+        recording.global.size());
 }
 
 struct Checked {

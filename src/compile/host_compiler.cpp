@@ -50,8 +50,8 @@ constexpr auto kOptions =
 // looks for vectors among them. Its later pass, over vector registers, moves them without that (the FP32 tile with
 // 8 x 8 results per thread, VEC=4 and BK=64: 19 GFLOP/s with the former, 21 with neither, 30 with the latter).
 // Calls in two branches must not become one, whose lanes __activemask() could not tell apart.
-constexpr auto kGccOptions =
-    std::to_array<const char*>({"-fno-tree-loop-im", "-fgcse-sm", "-fno-crossjumping"});
+constexpr auto kGccOptions = std::to_array<const char*>(
+    {"-fno-tree-loop-im", "-fgcse-sm", "-fno-crossjumping", "-fno-tree-tail-merge"});
 constexpr auto kClangOptions =
     std::to_array<const char*>({"-fdebug-compilation-dir=.", "-mllvm", "-simplifycfg-sink-common=false",
                                 "-mllvm", "-enable-tail-merge=false"});
@@ -65,16 +65,17 @@ constexpr auto kRecordedOptions = std::to_array<const char*>(
      "-fvisibility=hidden", "-g", "-gno-record-gcc-switches", "-DKILN_HOST_RECORD", "-fsanitize=thread",
      // Ubuntu's GCC defines it, and <cstring> then has a memcpy of its own next to the one that records.
      "-U_FORTIFY_SOURCE", "-fdata-sections", "-fno-unroll-loops", "-fno-tree-vectorize",
-     "-fno-tree-slp-vectorize", "-fstack-clash-protection", "-fno-strict-aliasing", "-Wno-unknown-pragmas",
-     "-Wno-attributes", "-Wl,--build-id=none", "-Wl,--as-needed", "-Wl,-z,defs"});
-constexpr auto kRecordedGccOptions =
-    std::to_array<const char*>({"-fsanitize=bounds-strict", "-fno-tree-sra", "-fno-tree-ch",
-                                "-fno-tree-loop-ivcanon", "-fno-thread-jumps", "-fno-store-merging",
-                                "-fno-crossjumping", "-fno-tree-loop-distribute-patterns", "-nodefaultlibs"});
+     "-fno-tree-slp-vectorize", "-fstack-clash-protection", "-fno-strict-aliasing",
+     "-fno-optimize-sibling-calls", "-Wno-unknown-pragmas", "-Wno-attributes", "-Wl,--build-id=none",
+     "-Wl,--as-needed", "-Wl,-z,defs"});
+constexpr auto kRecordedGccOptions = std::to_array<const char*>(
+    {"-fsanitize=bounds-strict", "-fno-tree-sra", "-fno-tree-ch", "-fno-tree-loop-ivcanon",
+     "-fno-thread-jumps", "-fno-store-merging", "-fno-crossjumping", "-fno-tree-tail-merge",
+     "-fno-tree-loop-distribute-patterns", "-nodefaultlibs"});
 constexpr auto kRecordedClangOptions = std::to_array<const char*>(
     {"-fsanitize=array-bounds", "-fdebug-compilation-dir=.", "-mllvm", "-unroll-threshold=0", "-mllvm",
-     "-pragma-unroll-threshold=0", "-mllvm", "-disable-loop-idiom-all", "-mllvm", "-enable-tail-merge=false",
-     "-Wno-pass-failed"});
+     "-pragma-unroll-threshold=0", "-mllvm", "-disable-loop-idiom-all", "-mllvm",
+     "-simplifycfg-sink-common=false", "-mllvm", "-enable-tail-merge=false", "-Wno-pass-failed"});
 // The libraries that are linked by default, except those of sanitizers.
 constexpr auto kRecordedGccLibraries =
     std::to_array<const char*>({"-lstdc++", "-lm", "-lgcc_s", "-lgcc", "-lc"});

@@ -52,7 +52,8 @@ std::size_t behind_token(std::string_view text, std::size_t at) {
     return end;
 }
 
-bool opens_arguments(std::string_view text, std::size_t at) {
+// Behind the blanks and comments at `at`.
+std::size_t behind_blanks(std::string_view text, std::size_t at) {
     for (;;) {
         at = std::min(text.find_first_not_of(" \t\r\n", at), text.size());
         const std::string_view rest = text.substr(at);
@@ -61,14 +62,20 @@ bool opens_arguments(std::string_view text, std::size_t at) {
         else if (rest.starts_with("//"))
             at = std::min(text.find('\n', at), text.size());
         else
-            return rest.starts_with('(');
+            return at;
     }
+}
+
+bool opens_arguments(std::string_view text, std::size_t at) {
+    return text.substr(behind_blanks(text, at)).starts_with('(');
 }
 
 bool is_alignment(std::string_view word) { return word == "alignas" || word == "__align__"; }
 
-// Behind the parentheses that open at `at` or later.
+// Behind the parentheses that open at `at`, but for blanks and comments.
 std::size_t behind_parentheses(std::string_view text, std::size_t at) {
+    if (!opens_arguments(text, at)) return at;
+    at = behind_blanks(text, at);
     int depth = 0;
     do {
         at = behind_token(text, at);

@@ -14,12 +14,14 @@ namespace kiln {
 std::optional<PrecompiledHeaders::Headers> PrecompiledHeaders::next(const std::string& key, bool creates) {
     const std::lock_guard lock(mutex_);
     Headers& headers = headers_[key];
-    const std::uint64_t asked_before = std::exchange(headers.asked, ++requests_);
+    // What is created while a worker idles was asked for by the compile before, which went without.
+    if (!creates || !headers.is_awaited) headers.asked_before = std::exchange(headers.asked, ++requests_);
+    headers.is_awaited = !creates;
     if (headers.state == State::wanted) {
         if (!creates) return std::nullopt;
         try {
             if (!directory_) directory_.emplace();
-            if (!make_room(asked_before)) return std::nullopt;
+            if (!make_room(headers.asked_before)) return std::nullopt;
             headers.file = (directory_->path() / std::to_string(files_++)).string() + ".pch";
         } catch (const std::exception&) {  // no place for temporary files
             headers.state = State::unusable;

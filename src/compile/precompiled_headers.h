@@ -58,7 +58,8 @@ class PrecompiledHeaders {
         State state = State::wanted;
         bool has_failed = false;  ///< at the latest attempt
         std::string file;
-        std::uint64_t asked = 0;  ///< the number of the latest request for them
+        std::uint64_t asked = 0, asked_before = 0;  ///< the numbers of the latest two requests for them
+        bool is_awaited = false;                    ///< the latest one created none
     };
 
     std::optional<Headers> next(const std::string& key, bool creates);

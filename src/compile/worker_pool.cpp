@@ -214,15 +214,19 @@ CompileResponse WorkerPool::run(const CompileRequest& request, const std::string
                                 const std::string& on_signal, std::stop_token stop) {
     if (!stop.stop_possible()) stop = limits_.stop;
     bool was_killed = false;
-    try {
-        return run_once(request, what, on_signal, stop, was_killed);
-    } catch (const BuildError&) {
-        if (!was_killed || request.hoisted.empty()) throw;
+    if (request.hoisted.empty() || precompiles_) {
+        try {
+            return run_once(request, what, on_signal, stop, was_killed);
+        } catch (const BuildError&) {
+            if (!was_killed || request.hoisted.empty()) throw;
+        }
     }
-    // NVRTC maps the file of a PCH: SIGBUS where the file system has become full.
+    // NVRTC maps the file of a PCH: SIGBUS where the file system has become full. One death is enough.
     CompileRequest plain = request;
     plain.hoisted.clear();
-    return run_once(plain, what, on_signal, stop, was_killed);
+    CompileResponse response = run_once(plain, what, on_signal, stop, was_killed);
+    precompiles_ = false;
+    return response;
 }
 
 CompileResponse WorkerPool::run_once(const CompileRequest& request, const std::string& what,

@@ -35,7 +35,7 @@ class WorkerPool {
     /// what: "NVRTC 13.0 compiling gemm_tiled.cu for sm_90a", for messages. Throws BuildError when no
     /// response comes back, with the reason and the worker's last words; `on_signal` is then added where
     /// a signal ended it. stop: of this request alone, in place of the limits'. A request with headers to precompile whose
-    /// worker a signal ended is repeated without.
+    /// worker a signal ended is repeated without, and so are all later ones.
     CompileResponse run(const CompileRequest& request, const std::string& what,
                         const std::string& on_signal = {}, std::stop_token stop = {});
 
@@ -45,6 +45,9 @@ class WorkerPool {
     /// was_killed: set when a signal ended the worker, and no time limit or stop did.
     CompileResponse run_once(const CompileRequest& request, const std::string& what,
                              const std::string& on_signal, const std::stop_token& stop, bool& was_killed);
+
+    std::atomic<bool> precompiles_ =
+        true;  // until a worker died that a compile without headers to precompile did not kill
 
     struct Worker;
     struct State;

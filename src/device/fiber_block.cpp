@@ -90,8 +90,8 @@ void FiberBlock::arrange(std::uint64_t block_number) {
 
 std::string FiberBlock::run(Dim3 index) {
     block_idx = {index.x, index.y, index.z};
-    was_ended_ = false;
-    if (log_ != nullptr) watch_ = Stopwatch();
+    was_ended_ = has_spun_ = false;
+    spin_.reset();
     if (plan_.seed) {
         arrange((std::uint64_t{index.z} * grid_dim.y + index.y) * grid_dim.x + index.x);
         std::memset(dynamic_shared, 0xff, plan_.dynamic_shared_bytes);

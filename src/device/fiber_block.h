@@ -73,8 +73,9 @@ class FiberBlock final : private kiln_host::Block, public KernelRunner {
     std::string run(Dim3 index);
     /// Whether the last run only ended because another block had failed or was left out.
     bool was_ended() const { return was_ended_; }
-    /// From now on an observed block that runs longer is ended where another one was left out: it may wait for that one.
-    void end_after(double ms) { most_ms_ = ms; }
+    /// Whether it was ended, while it was observed, since for a second its threads read some places again and again and did
+    /// nothing else.
+    bool has_spun() const { return has_spun_; }
     bool where(KernelFacts& facts) const noexcept override;
 
   private:
@@ -226,7 +227,7 @@ class FiberBlock final : private kiln_host::Block, public KernelRunner {
     Positions polled_;         // those that wait in wait_until
     unsigned polled_count_ = 0;
     std::string failure_;
-    bool was_ended_ = false;
+    bool was_ended_ = false, has_spun_ = false;
 
     FiberStacks stacks_;
     std::deque<FiberContext> fibers_;
@@ -249,8 +250,19 @@ class FiberBlock final : private kiln_host::Block, public KernelRunner {
     Errand errand_;                         // what the main flow was continued for
     kiln_host::AccessLog* log_ = nullptr;   // null: nobody observes
     std::vector<ObservedAccess> accesses_;  // what the log is a part of
-    double most_ms_ = std::numeric_limits<double>::infinity();
-    Stopwatch watch_;  // of the block, where it is observed
+
+    // Threads that look at flags: nothing but loads and atomics, of so few places that none meets another in a small table.
+    class Spin {
+      public:
+        void reset();
+        // With these accesses: whether it has gone on for long.
+        bool goes_on(std::span<const ObservedAccess> accesses);
+
+      private:
+        std::array<std::uint64_t, 128> places_{};
+        std::optional<Stopwatch> since_;
+    };
+    Spin spin_;
     std::vector<unsigned> met_;
 };
 

@@ -55,7 +55,32 @@ void FiberBlock::empty_log(const Thread& self) {
     if (count == 0) return;
     log_->next -= count;
     on_main_stack([&] { plan_.observer->accesses(number_of(self), {first, count}); });
-    if (another_has_failed() && watch_.elapsed_ms() > most_ms_) end_early();
+    if (spin_.goes_on({first, count})) {
+        has_spun_ = true;
+        end_early();
+    }
+}
+
+void FiberBlock::Spin::reset() {
+    if (!since_) return;
+    since_.reset();
+    places_.fill(0);
+}
+
+bool FiberBlock::Spin::goes_on(std::span<const ObservedAccess> accesses) {
+    constexpr double kLongMs = 1000;
+    for (const ObservedAccess& access : accesses) {
+        std::uint64_t& place = places_[access.address / 4 % places_.size()];
+        const bool reads = access.kind == AccessKind::load || access.kind == AccessKind::atomic;
+        if (!reads || (place != 0 && place != access.address)) {
+            since_.emplace();  // so that what the loop has left goes
+            reset();
+            return false;
+        }
+        place = access.address;
+    }
+    if (!since_) since_.emplace();
+    return since_->elapsed_ms() > kLongMs;
 }
 
 void FiberBlock::tell_meeting(const Positions& all) {

@@ -109,9 +109,10 @@ BinaryBuilder::Built BinaryBuilder::find_or_compile_now(const Request& request) 
     if (auto hit = find_unstored(request)) return std::move(*hit);
     if (auto hit = tiers_.find(request.wanted())) return std::move(*hit);
     if (auto hit = find_ptx(request, Includes::same)) return std::move(*hit);
-    if (auto hit = find_lower_level(request)) return std::move(*hit);
+    if (auto hit = find_lower_level(request, Includes::same)) return std::move(*hit);
     std::optional<Built> other = tiers_.find_with_any_includes(request.wanted());
     if (!other) other = find_ptx(request, Includes::any);
+    if (!other) other = find_lower_level(request, Includes::any);
     if (other) {
         if (!request.source.include_digest.empty())
             events_.warn_once("nothing may be compiled: the binary of " + std::string(request.variant) +
@@ -164,10 +165,7 @@ std::optional<BinaryBuilder::Built> BinaryBuilder::find_ptx(const Request& reque
     for (auto arch = archs.rbegin(); arch != archs.rend(); ++arch) {
         if (arch->number > *number) continue;
         const Target older{Backend::cuda, formatted("compute_{}", arch->number), {}};
-        OpenLookup open = *request.keys.open;
-        open.key = open_key_for(request, older.arch);
-        const Tiers::Wanted wanted{open.key, request.variant, request.refused, true, &open, false};
-        auto hit = includes == Includes::same ? tiers_.find(wanted) : tiers_.find_with_any_includes(wanted);
+        auto hit = find_for(request, older.arch, includes);
         if (!hit) continue;
         events_.warn_once(
             "there is no binary of " + std::string(request.variant) + " for " + target.arch +
@@ -184,16 +182,23 @@ BuildKey BinaryBuilder::open_key_for(const Request& request, const std::string& 
     return make_open_key(other, compiler_->options(other, request.source), request.source);
 }
 
-std::optional<BinaryBuilder::Built> BinaryBuilder::find_lower_level(const Request& request) {
+std::optional<BinaryBuilder::Built> BinaryBuilder::find_for(const Request& request, const std::string& arch,
+                                                            Includes includes) {
+    OpenLookup open = *request.keys.open;
+    open.key = open_key_for(request, arch);
+    const Tiers::Wanted wanted{open.key, request.variant, request.refused, true, &open, false};
+    return includes == Includes::same ? tiers_.find(wanted) : tiers_.find_with_any_includes(wanted);
+}
+
+std::optional<BinaryBuilder::Built> BinaryBuilder::find_lower_level(const Request& request,
+                                                                    Includes includes) {
     const Target& target = request.target;
     if (target.backend != Backend::host || !request.keys.open || compiles(request)) return std::nullopt;
     std::vector<std::string> levels = known_archs(Backend::host);
     std::erase_if(levels, [&](const std::string& level) { return !is_lower_level(level, target.arch); });
     std::ranges::sort(levels, std::greater<>());
     for (const std::string& level : levels) {
-        OpenLookup open = *request.keys.open;
-        open.key = open_key_for(request, level);
-        auto hit = tiers_.find({open.key, request.variant, request.refused, true, &open, false});
+        auto hit = find_for(request, level, includes);
         if (!hit) continue;
         events_.warn_once("there is no binary of " + request.variant + " for " + target.arch + ": that for " +
                           level + " is used, which may be slower; a pack that is made with --arch " +
@@ -207,6 +212,7 @@ std::string BinaryBuilder::other_archs_text(const Request& request) const {
     std::vector<std::string> archs;
     if (!request.keys.open || !request.source.linked.empty()) return {};
     for (const std::string& arch : known_archs(request.target.backend)) {
+        if (arch == request.target.arch) continue;
         const BuildKey key = open_key_for(request, arch);
         if (std::ranges::any_of(tiers_.setup().seeds, [&](const SeedPack& pack) {
                 return pack.find_of_any_compiler(key, Includes::any).binary.has_value();

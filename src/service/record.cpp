@@ -38,13 +38,21 @@ bool is_plain(std::string_view text) {
            std::ranges::all_of(text, [](char c) { return c >= 0x20 && c < 0x7f; });
 }
 
+/// Options of compilers may have any characters but those of control.
+bool is_option(std::string_view text) {
+    return text.size() <= kMostBytesOfAString && std::ranges::all_of(text, [](char c) {
+               return static_cast<unsigned char>(c) >= 0x20 && c != 0x7f;
+           });
+}
+
 bool is_plain_name(std::string_view text) {
     return text.size() < 256 && is_plain(text) && text.find_first_of("\"\\") == text.npos;
 }
 
-bool is_plain(const RecordedValues& one) {
+bool can_be_kept(const RecordedValues& one) {
     return is_plain_name(one.template_name) && is_plain_name(one.backend) && is_plain_name(one.arch) &&
-           std::ranges::all_of(one.compile_options, [](const std::string& text) { return is_plain(text); }) &&
+           std::ranges::all_of(one.compile_options,
+                               [](const std::string& text) { return is_option(text); }) &&
            std::ranges::all_of(one.values, [](const auto& value) {
                return is_plain_name(value.first) && is_plain(value.second);
            });
@@ -120,7 +128,7 @@ class RecordReader {
     void expect(char c) {
         if (!take(c)) fail(std::string("'") + c + "' is missing");
     }
-    std::string string() {
+    std::string string(bool (*fits)(std::string_view) = is_plain) {
         expect('"');
         std::string value;
         for (; at_ < text_.size() && text_[at_] != '"'; ++at_) {
@@ -129,7 +137,7 @@ class RecordReader {
             if (at_ < text_.size()) value += text_[at_];
         }
         if (at_ == text_.size()) fail("a string has no end");
-        if (!is_plain(value)) fail("a string is too long, or has characters that no name has");
+        if (!fits(value)) fail("a string is too long, or has characters that no name has");
         ++at_;
         return value;
     }
@@ -182,7 +190,7 @@ class RecordReader {
             else if (name == "values")
                 object([&](const std::string& parameter) { one.values[parameter] = string(); });
             else if (name == "compile_options")
-                array([&] { one.compile_options.push_back(string()); });
+                array([&] { one.compile_options.push_back(string(is_option)); });
             else if (name == "debug")
                 one.debug = boolean();
             else if (name == "shapes" && shapes != nullptr)
@@ -215,14 +223,14 @@ FileLock locked_record(const std::filesystem::path& file) {
 
 bool Record::add(const RecordedValues& variant) {
     if (variants.contains(variant)) return false;
-    if (variants.size() >= kMostVariants || !is_plain(variant)) return complete = false;
+    if (variants.size() >= kMostVariants || !can_be_kept(variant)) return complete = false;
     return variants.insert(variant).second;
 }
 
 bool Record::add(const RecordedValues& operation, const Sizes& sizes) {
     const auto found = operations.find(operation);
     if (found != operations.end() && found->second.contains(sizes)) return false;
-    if (shapes >= kMostShapes || !is_plain(operation)) return complete = false;
+    if (shapes >= kMostShapes || !can_be_kept(operation)) return complete = false;
     ++shapes;
     return operations[operation].insert(sizes).second;
 }

@@ -127,6 +127,14 @@ class ServiceState {
 
 namespace {
 
+/// Paths stay those of the beginning, also for a child of fork() and for another device.
+ServiceOptions with_absolute_paths(ServiceOptions options) {
+    for (std::filesystem::path& directory : options.template_directories)
+        directory = std::filesystem::absolute(directory);
+    if (!options.record.empty()) options.record = std::filesystem::absolute(options.record);
+    return options;
+}
+
 /// When its turn comes.
 void check_wanted(const Variant& variant, const std::stop_token& stop) {
     if (stop.stop_requested())
@@ -136,7 +144,8 @@ void check_wanted(const Variant& variant, const std::stop_token& stop) {
 }  // namespace
 
 Service::Service(ServiceOptions options)
-    : options_(std::move(options)), state_(std::make_unique<ServiceState>(options_).release()) {}
+    : options_(with_absolute_paths(std::move(options))),
+      state_(std::make_unique<ServiceState>(options_).release()) {}
 
 Service::Service(const Service& shares, int device, ContextRef context)
     : options_([&] {

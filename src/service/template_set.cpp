@@ -140,6 +140,7 @@ Template TemplateSet::State::find(std::string_view name) {
 
 std::vector<Template> TemplateSet::State::all() {
     BoundTemplates::Readable found = readable();
+    const std::lock_guard lock(mutex_);
     if (!errors_.empty()) throw errors_.front();
     return std::move(found.templates);
 }
@@ -155,6 +156,7 @@ BoundTemplates::Readable TemplateSet::State::readable() {
 
 void TemplateSet::State::load_all() {
     if (all_loaded_) return;
+    errors_.clear();
     for (const auto& directory : directories_) {
         const auto attempt = [&](const auto& work) {
             try {

@@ -101,10 +101,10 @@ std::vector<Template> Chooser::candidates(const Template& of, const Values& fixe
 
 namespace {
 
-/// What the names of templates that end in _naive begin with, in their order. Throws TemplateError.
+/// What the names of templates that end in _naive begin with, in their order.
 std::vector<std::string> families(const Service& service) {
     std::vector<std::string> found;
-    for (const Template& one : service.templates())
+    for (const Template& one : service.readable_templates())
         if (one.name().ends_with(kNaiveEnding))
             found.push_back(one.name().substr(0, one.name().size() - kNaiveEnding.size()));
     return found;
@@ -115,13 +115,20 @@ std::vector<std::string> families(const Service& service) {
 inline namespace KILN_ABI {
 
 Template find_family(const Service& service, std::string_view name) {
-    try {
-        return service.find(name);
-    } catch (const UsageError&) {
+    const auto naive = [&]() -> std::optional<Template> {
         try {
             return service.find(std::string(name) + std::string(kNaiveEnding));
-        } catch (const UsageError&) {
+        } catch (const Error&) {
+            return std::nullopt;
         }
+    };
+    try {
+        return service.find(name);
+    } catch (const TemplateError&) {  // of any file
+        if (auto found = naive()) return *found;
+        throw;
+    } catch (const UsageError&) {
+        if (auto found = naive()) return *found;
         const std::vector<std::string> known = families(service);
         const auto near = nearest(name, known);
         if (!near) throw;

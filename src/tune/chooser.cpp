@@ -89,7 +89,7 @@ double fill(const Estimate& of) { return of.waves > 0 ? of.waves / std::ceil(of.
 /// Whether as large a part of the device has work.
 bool fill_alike(const Estimate& a, const Estimate& b) {
     const double less = std::min(a.waves, b.waves), more = std::max(a.waves, b.waves);
-    if (less > 0 && less < 1 && more > kSameShare * less) return false;
+    if (less > 0 && std::min(more, 1.0) > kSameShare * less) return false;
     return std::abs(fill(a) - fill(b)) <= kSameFill;
 }
 

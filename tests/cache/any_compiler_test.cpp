@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <kiln/kiln.h>
 
+#include <filesystem>
+#include <fstream>
 #include <memory>
 
 #include "base/host_arch.h"
@@ -130,6 +132,32 @@ TEST_F(AnyCompiler, APackForALowerLevelOfX86ServesAndSaysSo) {
     with_pack.cached_only = false;  // who can compile does
     Service service(with_pack);
     EXPECT_EQ(service.build<ScaleFn>(scale_variant(service, 3)).origin(), Origin::compiled);
+}
+
+// The headers were the developer's.
+TEST_F(AnyCompiler, APackForALowerLevelServesWithoutHeadersOfIncludeDirectories) {
+    if (!is_lower_level("x86-64", host_arch())) GTEST_SKIP() << "this processor has the lowest level";
+    const auto pack = directory.path() / "old.pack", library = directory.path() / "library";
+    std::filesystem::create_directory(library);
+    std::ofstream(library / "factor.h") << "#define FACTOR_OF_LIBRARY 5\n";
+    std::string text(test::kScale);
+    text.replace(text.find("#include"), 8, "#include <factor.h>\n#include");
+    const auto variant = [&](Service& service) {
+        return service.parse(text, "scale.cu").variant({{"FACTOR", 3}});
+    };
+    {
+        auto old = for_backend(in("old"), Backend::host);
+        old.arch = "x86-64";
+        old.include_directories = {library};
+        Service service(old);
+        service.compile(variant(service));
+        Cache(old.cache).pack(pack);
+    }
+    auto with_pack = in("empty");
+    with_pack.cache.seed_packs = {pack};
+    with_pack.cached_only = true;
+    Service service(with_pack);
+    EXPECT_EQ(service.build<ScaleFn>(variant(service)).origin(), Origin::seed);
 }
 
 TEST_F(AnyCompiler, AnErrorSaysWhatThePacksHaveItFor) {

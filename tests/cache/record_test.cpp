@@ -201,7 +201,7 @@ TEST(RecordText, GivesBackWhatItSays) {
     Record record;
     record.add({"softmax", {{"T", "half"}, {"WARPS", "4"}}, "cuda", "sm_90a"});
     record.add({"copy", {}, "hip", "gfx90a"});
-    record.add({"copy", {}, "hip", "gfx90a", {"-DA=\"b\"", "--x"}, true});
+    record.add({"copy", {}, "hip", "gfx90a", {"-DA=\"b\"", "--x", "-DNAME=\xc3\xa9"}, true});
     record.add({"gemm_naive", {{"T", "half"}}, "cuda", "sm_90a"}, {{"m", 1}, {"n", 1ll << 40}});
     record.add({"gemm_naive", {{"T", "half"}}, "cuda", "sm_90a"}, {});
     const Record again = Record::parse(record.text(), "app.json");

@@ -56,6 +56,8 @@ TEST(DynamicShared, BecomesAReferenceInFunctions) {
 TEST(HostKeywords, AlignmentsBehindSharedComeBeforeIt) {
     EXPECT_EQ(with_host_keywords("__shared__ alignas(16) float a[4];"),
               "alignas(16) __shared__  float a[4];");
+    EXPECT_EQ(with_host_keywords("__shared__ alignas /* x */ (16) float a[4];"),
+              "alignas /* x */ (16) __shared__  float a[4];");
     EXPECT_EQ(
         with_host_keywords("__shared__ /* 1 */ alignas(alignof(float4))\n  alignas(T) static float a[4];"),
         "alignas(alignof(float4)) alignas(T) __shared__ /* 1 */ \n    float a[4];");
@@ -65,6 +67,8 @@ TEST(HostKeywords, AlignmentsBehindSharedComeBeforeIt) {
          {"alignas(16) __shared__ float a;", "__shared__ struct alignas(16) Q { int q; } a;",
           "__shared__ float a; alignas(8) int b;", "__shared__", "// __shared__ alignas(4)"})
         EXPECT_EQ(with_host_keywords(text), text);
+    for (const char* text : {"__shared__ alignas", "__shared__ alignas "})
+        EXPECT_NO_THROW(with_host_keywords(text));
 }
 
 TEST(DynamicShared, MayBeExternBehindShared) {

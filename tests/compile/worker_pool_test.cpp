@@ -253,6 +253,10 @@ TEST_F(WorkerPoolTest, HeadersThatKillAWorkerAreNotPrecompiled) {
     fs::remove(flag);
     request.hoisted = "#include <a.h>\n";
     EXPECT_EQ(pool_->run(request, "what").status, CompileStatus::ok);
+    // Nor are later ones, by no worker: this one, which ends at its first request, was not asked twice.
+    request.environment.emplace_back("KILN_ANOTHER", "1");
+    fs::remove(flag);
+    EXPECT_THAT(rejected<BuildError>([&] { pool_->run(request, "what"); }), HasSubstr("Bus error"));
 }
 
 TEST_F(WorkerPoolTest, AnIdleWorkerFoundDeadIsReplacedSilently) {

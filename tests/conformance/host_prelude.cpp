@@ -330,7 +330,9 @@ extern "C" __global__ void kernel(double d, unsigned big, int* i, unsigned* u, u
     memset(bytes, 0x11, sizeof(bytes));
     memcpy(bytes + 1, out - 1, 4);
     *out++ = bytes[0] + bytes[1];
-    *out++ = clock() != 0 && clock() <= clock();
+    const auto before = clock();
+    const auto after = clock();
+    *out++ = before != 0 && before <= after;
     *out++ = make_float1(3).x + make_int1(4).x + make_long2(5, 6).y + make_ulong4(1, 2, 3, 4).w + make_uint1(1).x;
     *out++ = atomicAdd_block(i, 2) + atomicAdd_system(i, 3) + atomicSub_block(i, 1); *out++ = *i;
     *out++ = atomicCAS_block(u, 5u, 9u) + atomicExch_system(u, 7) + atomicMax_block(u, 8) + atomicMin_system(u, 2); *out++ = *u;

@@ -101,9 +101,25 @@ extern "C" __global__ void chained(int n, const float* x, float* y, int* flags, 
     EXPECT_EQ(right.blocks_recorded, 16U);
     EXPECT_EQ(right.blocks, 63U);
     EXPECT_TRUE(right.problems.empty()) << texts(right);
+    EXPECT_TRUE(right.first_blocks);
     const Recording wrong = check_text("chained", with(""));
     ASSERT_FALSE(wrong.problems.empty());
     EXPECT_EQ(wrong.problems.front().kind, ProblemKind::race) << texts(wrong);
+    // Lanes that look back together meet in between.
+    std::string together = with("__syncthreads();");
+    const std::string loop = "while (*(volatile int*)(flags + blockIdx.x - 1) == 0) {}";
+    together.replace(
+        together.find("if (threadIdx.x == 0) {"), 23,
+        "if (blockIdx.x > 0 && threadIdx.x < 32)\n        while (!__all_sync(~0u, threadIdx.x >= blockIdx.x "
+        "|| "
+        "*(volatile int*)(flags + blockIdx.x - 1 - threadIdx.x) != 0)) {}\n    if (threadIdx.x == 0) {");
+    together.replace(together.find(loop), loop.size(), "");
+    EXPECT_EQ(texts(check_text("chained", together)), texts(right));
+    // The block after it never runs, whichever blocks are chosen.
+    std::string later = with("__syncthreads();");
+    later.replace(later.find(loop), loop.size(),
+                  "if (blockIdx.x + 1 < gridDim.x) while (*(volatile int*)(flags + blockIdx.x + 1) == 0) {}");
+    EXPECT_THROW(check_text("chained", later), DeviceError);
 }
 
 // The first and the last access may reach beyond the matrix, with fewer columns than an access has from many rows.

@@ -190,12 +190,15 @@ TEST_F(Choose, OtherTemplatesThatAreWrongAreLeftOutOfTheAlternatives) {
     write_text(folder() / "ways.cu", with(ways_template(), "ways", "//@ naive ways_naive\n"));
     write_text(folder() / "ways_naive.cu", with(ways_template(), "ways_naive", ""));
     write_text(folder() / "more_ways.cu", with(ways_template(), "more_ways", "//@ naive ways_naive\n"));
+    write_text(folder() / "other_naive.cu", with(ways_template(), "other_naive", ""));
     write_text(folder() / "half_written.cu", "//@ kernel half_written\n//@ blok 32\n");
     write_text(folder() / "lonely.cu", with(ways_template(), "lonely", "//@ naive not_there\n"));
     EXPECT_THAT(names(Chooser(service(), Wisdom()).alternatives(service().find("ways"))),
                 ElementsAre("more_ways", "ways"));
     EXPECT_THAT(names(Chooser(service(), Wisdom()).alternatives(service().find("lonely"))),
                 ElementsAre("lonely"));
+    // And of the names of families.
+    EXPECT_EQ(find_family(service(), "other").name(), "other_naive");
 }
 
 // A matrix with a short side goes to the kernel whose blocks move all of that side.

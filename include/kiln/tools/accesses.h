@@ -112,7 +112,9 @@ struct Recording {
     std::vector<AccessProblem> problems;  ///< of distinct places; the first 100
     std::uint64_t blocks = 0;             ///< of the grid
     std::uint64_t blocks_recorded = 0;    ///< of them
-    double elapsed_ms = 0;                ///< spent running them
+    bool first_blocks =
+        false;              ///< the first ones, since blocks wait for those before them; else spread evenly
+    double elapsed_ms = 0;  ///< spent running them
     /// Whether the grid's last block, which is often nearly empty, was recorded, and there was one launch only.
     bool has_last_block = false;
     std::vector<SharedSite> last_shared;  ///< what that block has of `shared`

@@ -189,10 +189,11 @@ struct BenchOptions {
     int draws = 32;          ///< how many of each family are drawn
     /// Drawn problems are distributed over `shards` runs, whose reports merge; each measures every shards-th of a family,
     /// from the shard-th on, and reports the others as missing.
-    std::uint64_t shard = 0, shards = 1;
-    int others = 60;          ///< the most variants that are timed next to the chosen one of a drawn problem
-    double tune_seconds = 0;  ///< that each drawn problem is tuned for as well; 0: none is
-    bool no_wisdom = false;   ///< variants are chosen by the model alone
+    std::uint64_t shard = 0;
+    std::uint64_t shards = 1;  ///< how many runs there are
+    int others = 60;           ///< the most variants that are timed next to the chosen one of a drawn problem
+    double tune_seconds = 0;   ///< that each drawn problem is tuned for as well; 0: none is
+    bool no_wisdom = false;    ///< variants are chosen by the model alone
     /// Called with every variant of a drawn problem that was timed: family, values that are fixed, sizes, variant,
     /// the chooser's estimate and the median, in microseconds.
     std::function<void(const BenchTimedVariant&)> on_variant;

@@ -175,6 +175,7 @@ Recording HostRecorder::record(const AnyKernel& kernel, const Sizes& sizes, cons
         const RunResult result = runner_->run(kernel, run);
         if (turn.waits()) return std::nullopt;
         Recording recording = recorder.recording();
+        recording.first_blocks = chosen.first_blocks;
         if (options.problems) add_unseen(result, recording);
         return recording;
     };
@@ -185,7 +186,11 @@ Recording HostRecorder::record(const AnyKernel& kernel, const Sizes& sizes, cons
             first.first_blocks = true;  // then no block is left out before the last that is run
             recording = recorded(first, tell);
         }
-        if (!recording) throw DeviceError("a block waits for one with a higher number");
+        if (!recording)
+            throw DeviceError(
+                "a thread reads the same place again and again: it waits for a block with a higher number, "
+                "or for a "
+                "thread of its own block without a barrier, and on the host neither runs until it ends");
         return wire::written(*recording);
     };
     const auto note = [&](std::string_view text) {
