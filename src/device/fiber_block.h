@@ -260,6 +260,7 @@ class FiberBlock final : private kiln_host::Block, public KernelRunner {
 
       private:
         std::array<std::uint64_t, 128> places_{};
+        std::uint64_t count_ = 0;  // of accesses
         std::optional<Stopwatch> since_;
     };
     Spin spin_;

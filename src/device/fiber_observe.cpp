@@ -65,10 +65,12 @@ void FiberBlock::Spin::reset() {
     if (!since_) return;
     since_.reset();
     places_.fill(0);
+    count_ = 0;
 }
 
 bool FiberBlock::Spin::goes_on(std::span<const ObservedAccess> accesses) {
     constexpr double kLongMs = 1000;
+    constexpr std::uint64_t kMany = 100'000;  // so that a process that was suspended has not spun
     for (const ObservedAccess& access : accesses) {
         std::uint64_t& place = places_[access.address / 4 % places_.size()];
         const bool reads = access.kind == AccessKind::load || access.kind == AccessKind::atomic;
@@ -80,7 +82,8 @@ bool FiberBlock::Spin::goes_on(std::span<const ObservedAccess> accesses) {
         place = access.address;
     }
     if (!since_) since_.emplace();
-    return since_->elapsed_ms() > kLongMs;
+    count_ += accesses.size();
+    return count_ > kMany && since_->elapsed_ms() > kLongMs;
 }
 
 void FiberBlock::tell_meeting(const Positions& all) {
