@@ -163,7 +163,8 @@ class Chooser {
     /// with the same root of `naive` lines (gemm_naive), the same sizes, and the same tensors but scratch (names,
     /// roles, types, extents), parameters that say what is computed and that are not fixed having their defaults.
     /// Ordered by name; all of them may be given to choose(). Naive ones, which no other measures itself by but
-    /// which name none, are left out unless they are `of`, and so are templates whose files are wrong (a warning of the service).
+    /// which name none, are left out unless they are `of`, and so are templates whose files are
+    /// wrong (a warning of the service).
     std::vector<Template> alternatives(const Template& of, const Values& fixed = {}) const;
 
     /// alternatives() without `of` itself where it is a naive template and there are others: what has a chance to be the

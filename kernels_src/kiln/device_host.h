@@ -2,11 +2,11 @@
 //
 // CUDA C++ for an ordinary C++17 compiler: each GPU thread is a fiber, each block runs on one OS
 // thread, a warp has 32 lanes. Offered: the keywords, thread and block indices, barriers, votes,
-// shuffles, atomics, mathematics, vector types, half and bfloat16, dynamic_shared.
+// shuffles, matches and reductions of warps, atomics, mathematics, vector types, half and bfloat16, dynamic_shared.
 // `extern __shared__` in a function is made a reference before this compiler sees it (src/compile/host_entry.h).
 // Not here: clusters (each block is one), textures. A thread
-// hands over only in a barrier, vote, shuffle or kiln_host::wait_until, so waiting for another thread of the
-// block in a loop does not end.
+// hands over only in a barrier, vote, shuffle, __activemask() or kiln_host::wait_until, so waiting for another thread
+// of the block in a loop does not end.
 #pragma once
 
 #include "kiln/host_abi.h"

@@ -181,13 +181,18 @@ void compile_all(const Call& call, Service& service, const std::vector<Variant>&
             ++next;
         }
         if (window.empty()) break;  // interrupted
+        bool is_in_pack = false;
         try {
             const Compiled compiled = window.front().future.get();
-            if (compiled.origin == Origin::seed) ++gathered.in_packs;
+            is_in_pack = compiled.origin == Origin::seed;
             gathered.keys.push_back(compiled.key.digest);
         } catch (const Error& error) {
             gathered.failed.push_back({window.front().variant->text(), service.target().arch, error.what()});
         }
+        if (is_in_pack)
+            throw UsageError(window.front().variant->text() +
+                             " is in a pack already (--seed-pack, KILN_SEED_PACKS), and so not in the cache: "
+                             "leave that pack out.");
         window.pop_front();
         bar.update(++done, variants.size(), gathered.failed.size());
     }
@@ -271,11 +276,6 @@ int pack_for_record(const Call& call, const Output& output) {
         throw BuildError("nothing of this record could be built, and no pack was written.",
                          list_text("failed", gathered.failed) + list_text("left out", gathered.left_out));
     const Cache cache = open_cache(call.options);
-    if (gathered.in_packs > 0)
-        throw UsageError(formatted(
-            "{} of these binaries are in packs already (--seed-pack, KILN_SEED_PACKS), and not in the "
-            "cache: leave those packs out.",
-            gathered.in_packs));
     const std::set<std::string> keys(gathered.keys.begin(), gathered.keys.end());
     if (const std::size_t missing = count_missing(cache, keys); missing > 0)
         throw CacheError(over_limit_text(cache, missing, keys.size()) +

@@ -44,7 +44,8 @@ struct Outcome {
     bool interrupted = false;
     std::string cache_problem;
     std::set<std::string> on_disk;  ///< keys of all that was built or found there
-    std::size_t not_kept = 0;       ///< of these, to stay within the cache's limit
+    bool may_lack_some = false;     ///< entries were removed or not taken because of the cache's limit
+    std::size_t not_kept = 0;       ///< of those of `on_disk`; the cache itself tells
 
     std::uint64_t already() const {
         std::uint64_t sum = 0;
@@ -89,12 +90,10 @@ class Work {
         if (outcome_.cache_problem.empty()) outcome_.cache_problem = group.service->cache_problem();
         const Counters counters = group.service->counters();
         const bool may_lack = counters.pruned_entries > 0 || counters.stored_entries < counters.compiles;
-        may_lack_some_ = may_lack_some_ || (may_lack && counters.remote_stores == 0);
+        outcome_.may_lack_some = outcome_.may_lack_some || (may_lack && counters.remote_stores == 0);
         // Its workers end, and with them what they have precompiled. A compiler that hangs is not waited for.
         if (!stop_.stop_requested()) group.service.reset();
     }
-    /// Entries were removed or not taken because of the cache's limit; which, the cache itself tells.
-    bool may_lack_some() const { return may_lack_some_; }
 
   private:
     using Clock = std::chrono::steady_clock;
@@ -144,7 +143,6 @@ class Work {
     std::stop_source& stop_;
     const bool fail_fast_;
     Outcome& outcome_;
-    bool may_lack_some_ = false;
     std::set<std::string> told_;
     ProgressBar bar_;
 };
@@ -222,18 +220,16 @@ int warm(const Call& call) {
 
     Outcome outcome;
     outcome.total = plan.total();
-    bool may_lack_some = false;
     const auto start = std::chrono::steady_clock::now();
     {
         Work work(call, stop, outcome);
         for (const auto& group : plan.groups())
             if (!stop.stop_requested()) work.run(*group);
-        may_lack_some = work.may_lack_some();
     }
     outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     outcome.interrupted = call.interrupts.signal() != 0;
     std::string over_limit;
-    if (may_lack_some && !outcome.interrupted && outcome.cache_problem.empty()) {
+    if (outcome.may_lack_some && !outcome.interrupted && outcome.cache_problem.empty()) {
         const Cache cache = open_cache(call.options);
         outcome.not_kept = count_missing(cache, outcome.on_disk);
         if (outcome.not_kept > 0)

@@ -30,7 +30,7 @@ std::optional<PrecompiledHeaders::Headers> PrecompiledHeaders::next(const std::s
     return headers.state == State::unusable ? std::nullopt : std::optional(headers);
 }
 
-// For one more file. False: there is none, or the other headers are used as often.
+// For one more file, which the removed one may have made. False: there is none, or the other headers are used as often.
 bool PrecompiledHeaders::make_room(std::uint64_t asked_before) {
     std::size_t ready = 0;
     Headers* oldest = nullptr;

@@ -224,6 +224,7 @@ CompileResponse WorkerPool::run(const CompileRequest& request, const std::string
     // NVRTC maps the file of a PCH: SIGBUS where the file system has become full. One death is enough.
     CompileRequest plain = request;
     plain.hoisted.clear();
+    plain.hoisted_key.clear();
     CompileResponse response = run_once(plain, what, on_signal, stop, was_killed);
     precompiles_ = false;
     return response;

@@ -18,9 +18,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <limits>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -82,13 +82,13 @@ class FiberBlock final : private kiln_host::Block, public KernelRunner {
     struct Warp;
 
     // Where a thread calls active_lanes: the line, the place, and the addresses to which the calls around it return.
-    using Place = std::vector<std::uintptr_t>;
+    using Place = std::vector<std::uintptr_t>;  // never empty
 
     // Lanes that meet in a vote or shuffle. It outlives the meeting until all have read it.
     struct Meeting {
         unsigned mask = 0;
-        Place place;         // of active_lanes; empty: it is a vote, shuffle or barrier
-        unsigned bytes = 0;  // 0: no deposits
+        const Place* place = nullptr;  // of active_lanes; null: it is a vote, shuffle or barrier
+        unsigned bytes = 0;            // 0: no deposits
         bool orders_memory = false;
         unsigned arrived = 0;
         unsigned yes = 0;
@@ -174,7 +174,8 @@ class FiberBlock final : private kiln_host::Block, public KernelRunner {
     void arrive_at(Thread& self, unsigned id, unsigned count, bool waits);
     bool poll();
     void forget_waits();
-    Meeting& meet(Thread& self, unsigned mask, unsigned bytes, bool orders_memory, const Place& place = {});
+    Meeting& meet(Thread& self, unsigned mask, unsigned bytes, bool orders_memory,
+                  const Place* place = nullptr);
     bool complete_places();
     void arrive(Thread& self, Meeting& meeting);
     void complete(Warp& warp, Meeting& meeting);
@@ -195,9 +196,6 @@ class FiberBlock final : private kiln_host::Block, public KernelRunner {
             empty_log(self);
     }
     void empty_log(const Thread& self);
-    bool another_has_failed() const {
-        return plan_.has_failed != nullptr && plan_.has_failed->load(std::memory_order_relaxed);
-    }
     [[noreturn]] void end_early();
     void tell_barrier(const Thread& self, const NamedBarrier& barrier, bool completed);
     void tell_meeting(const Positions& all);
@@ -239,6 +237,7 @@ class FiberBlock final : private kiln_host::Block, public KernelRunner {
     const Thread* running_ = nullptr;
     std::deque<Meeting> meetings_;
     Place place_;               // of the thread that comes to active_lanes, whose stack may be dropped
+    std::set<Place> places_;    // all that there were
     unsigned open_places_ = 0;  // meetings of active_lanes
     std::vector<Meeting*> free_meetings_;
 
@@ -259,9 +258,13 @@ class FiberBlock final : private kiln_host::Block, public KernelRunner {
         bool goes_on(std::span<const ObservedAccess> accesses);
 
       private:
-        std::array<std::uint64_t, 128> places_{};
-        std::uint64_t count_ = 0;  // of accesses
-        std::optional<Stopwatch> since_;
+        struct Seen {
+            std::uint64_t address, round;
+        };
+        std::array<Seen, 128> places_{};
+        std::uint64_t round_ = 1;  // what is of an older one does not count
+        std::uint64_t count_ = 0;  // of accesses in this round
+        Stopwatch since_;          // its first one
     };
     Spin spin_;
     std::vector<unsigned> met_;

@@ -62,28 +62,25 @@ void FiberBlock::empty_log(const Thread& self) {
 }
 
 void FiberBlock::Spin::reset() {
-    if (!since_) return;
-    since_.reset();
-    places_.fill(0);
+    ++round_;
     count_ = 0;
 }
 
 bool FiberBlock::Spin::goes_on(std::span<const ObservedAccess> accesses) {
     constexpr double kLongMs = 1000;
     constexpr std::uint64_t kMany = 100'000;  // so that a process that was suspended has not spun
+    if (count_ == 0) since_ = Stopwatch();
     for (const ObservedAccess& access : accesses) {
-        std::uint64_t& place = places_[access.address / 4 % places_.size()];
+        Seen& seen = places_[access.address / 4 % places_.size()];
         const bool reads = access.kind == AccessKind::load || access.kind == AccessKind::atomic;
-        if (!reads || (place != 0 && place != access.address)) {
-            since_.emplace();  // so that what the loop has left goes
+        if (!reads || (seen.round == round_ && seen.address != access.address)) {
             reset();
             return false;
         }
-        place = access.address;
+        seen = {access.address, round_};
     }
-    if (!since_) since_.emplace();
     count_ += accesses.size();
-    return count_ > kMany && since_->elapsed_ms() > kLongMs;
+    return count_ > kMany && since_.elapsed_ms() > kLongMs;
 }
 
 void FiberBlock::tell_meeting(const Positions& all) {

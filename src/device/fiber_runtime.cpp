@@ -18,13 +18,19 @@
 namespace kiln {
 namespace {
 
-// To a Place.
-_Unwind_Reason_Code add_return_address(_Unwind_Context* frame, void* to) {
+// What the calls around active_lanes return to, but for that function and the one with the place, where the address is
+// another in each copy of the code.
+struct ReturnAddresses {
+    std::vector<std::uintptr_t>& to;
+    int left_out = 2;
+};
+
+_Unwind_Reason_Code add_return_address(_Unwind_Context* frame, void* all) {
     constexpr std::size_t kMost = 64;
-    auto& place = *static_cast<std::vector<std::uintptr_t>*>(to);
+    auto& addresses = *static_cast<ReturnAddresses*>(all);
     const auto address = static_cast<std::uintptr_t>(_Unwind_GetIP(frame));
-    if (address == 0 || place.size() == kMost) return _URC_END_OF_STACK;
-    place.push_back(address);
+    if (address == 0 || addresses.to.size() == kMost) return _URC_END_OF_STACK;
+    if (--addresses.left_out < 0) addresses.to.push_back(address);
     return _URC_NO_REASON;
 }
 
@@ -174,11 +180,9 @@ unsigned FiberBlock::active_lanes(kiln_host::Thread* self, const void* place, in
     FiberBlock& block = of(self);
     Thread& thread = static_cast<Thread&>(*self);
     block.place_.assign({static_cast<std::uintptr_t>(line), reinterpret_cast<std::uintptr_t>(place)});
-    _Unwind_Backtrace(&add_return_address, &block.place_);
-    // This function and the one with `place`, where the address is another in each copy of the code.
-    const auto first = block.place_.begin() + 2;
-    block.place_.erase(first, first + std::min<std::ptrdiff_t>(2, block.place_.end() - first));
-    Meeting& meeting = block.meet(thread, ~0u, 0, false, block.place_);
+    ReturnAddresses addresses{block.place_};
+    _Unwind_Backtrace(&add_return_address, &addresses);
+    Meeting& meeting = block.meet(thread, ~0u, 0, false, &*block.places_.insert(block.place_).first);
     block.arrive(thread, meeting);
     return meeting.arrived;
 }
@@ -189,11 +193,11 @@ bool FiberBlock::complete_places() {
     for (Warp& warp : warps_) {
         std::uintptr_t line = ~std::uintptr_t{0};
         for (const Meeting* const meeting : warp.open) {
-            if (!meeting->place.empty()) line = std::min(line, meeting->place.front());
+            if (meeting->place != nullptr) line = std::min(line, meeting->place->front());
         }
         for (std::size_t i = warp.open.size(); i-- > 0;) {
             Meeting& meeting = *warp.open[i];
-            if (!meeting.place.empty() && meeting.place.front() == line) complete(warp, meeting);
+            if (meeting.place != nullptr && meeting.place->front() == line) complete(warp, meeting);
         }
     }
     return true;
@@ -215,7 +219,8 @@ void FiberBlock::sync_grid(kiln_host::Thread* self) {
 
 void FiberBlock::end_if_failed(kiln_host::Thread* self) {
     FiberBlock& block = of(self);
-    if (block.another_has_failed()) block.end_early();
+    const auto* const failed = block.plan_.has_failed;
+    if (failed != nullptr && failed->load(std::memory_order_relaxed)) block.end_early();
 }
 
 void FiberBlock::end_early() {
@@ -233,7 +238,7 @@ void FiberBlock::trap(kiln_host::Thread* self, const char* message) {
 
 // The open meeting of these lanes, or a new one.
 FiberBlock::Meeting& FiberBlock::meet(Thread& self, unsigned mask, unsigned bytes, bool orders_memory,
-                                      const Place& place) {
+                                      const Place* place) {
     tell(self);
     if ((mask >> self.lane & 1u) == 0) {
         failure_ = formatted(
@@ -256,7 +261,7 @@ FiberBlock::Meeting& FiberBlock::meet(Thread& self, unsigned mask, unsigned byte
     meeting->bytes = bytes;
     meeting->orders_memory = orders_memory;
     meeting->place = place;
-    open_places_ += place.empty() ? 0 : 1;
+    open_places_ += place != nullptr ? 1 : 0;
     meeting->arrived = meeting->yes = 0;
     meeting->readers = 0;
     warp.open.push_back(meeting);
@@ -276,7 +281,7 @@ void FiberBlock::arrive(Thread& self, Meeting& meeting) {
 
 void FiberBlock::complete(Warp& warp, Meeting& meeting) {
     warp.open.erase(std::find(warp.open.begin(), warp.open.end(), &meeting));
-    open_places_ -= meeting.place.empty() ? 0 : 1;
+    open_places_ -= meeting.place != nullptr ? 1 : 0;
     if (log_ != nullptr) [[unlikely]]
         tell_meeting(warp, meeting);
     for (unsigned lanes = meeting.arrived; lanes != 0; lanes &= lanes - 1) {

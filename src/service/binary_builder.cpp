@@ -8,18 +8,17 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <functional>
 #include <system_error>
 #include <utility>
 
 #include "base/arch_facts.h"
-#include "base/host_arch.h"
 #include "base/stopwatch.h"
 #include "base/words.h"
 #include "cache/build_key.h"
 #include "compile/missing_header.h"
 #include "device/driver.h"
 #include "format/format.h"
+#include "service/stored_variants.h"
 
 namespace kiln {
 namespace {
@@ -108,11 +107,12 @@ BinaryBuilder::Built BinaryBuilder::find_or_compile(const Request& request) {
 BinaryBuilder::Built BinaryBuilder::find_or_compile_now(const Request& request) {
     if (auto hit = find_unstored(request)) return std::move(*hit);
     if (auto hit = tiers_.find(request.wanted())) return std::move(*hit);
-    if (auto hit = find_ptx(request, Includes::same)) return std::move(*hit);
-    if (auto hit = find_lower_level(request, Includes::same)) return std::move(*hit);
-    std::optional<Built> other = tiers_.find_with_any_includes(request.wanted());
-    if (!other) other = find_ptx(request, Includes::any);
-    if (!other) other = find_lower_level(request, Includes::any);
+    if (auto hit = find_for_other_arch(request, Includes::same)) return std::move(*hit);
+    std::optional<Built> other;
+    if (request.keys.open && request.keys.open->any_includes) {
+        other = tiers_.find_with_any_includes(request.wanted());
+        if (!other) other = find_for_other_arch(request, Includes::any);
+    }
     if (other) {
         if (!request.source.include_digest.empty())
             events_.warn_once("nothing may be compiled: the binary of " + std::string(request.variant) +
@@ -155,54 +155,28 @@ void BinaryBuilder::keep_unstored(const Request& request, const Built& built) {
     unstored_.insert_or_assign(request.key.digest, built);
 }
 
-std::optional<BinaryBuilder::Built> BinaryBuilder::find_ptx(const Request& request, Includes includes) {
-    const Target& target = request.target;
-    const auto number = cuda_arch_number(target.arch);
-    if (target.backend != Backend::cuda || !number || !request.keys.open || compiles(request) ||
-        !request.source.linked.empty())
-        return std::nullopt;
-    const auto archs = cuda_archs();
-    for (auto arch = archs.rbegin(); arch != archs.rend(); ++arch) {
-        if (arch->number > *number) continue;
-        const Target older{Backend::cuda, formatted("compute_{}", arch->number), {}};
-        auto hit = find_for(request, older.arch, includes);
-        if (!hit) continue;
-        events_.warn_once(
-            "there is no binary of " + std::string(request.variant) + " for " + target.arch +
-            ": the PTX for " + older.arch +
-            " is used, which the driver compiles when it loads it; a pack that is made with --arch " +
-            target.arch + " has one");
-        return hit;
-    }
-    return std::nullopt;
-}
-
 BuildKey BinaryBuilder::open_key_for(const Request& request, const std::string& arch) const {
     const Target other{request.target.backend, arch, {}};
     return make_open_key(other, compiler_->options(other, request.source), request.source);
 }
 
-std::optional<BinaryBuilder::Built> BinaryBuilder::find_for(const Request& request, const std::string& arch,
-                                                            Includes includes) {
-    OpenLookup open = *request.keys.open;
-    open.key = open_key_for(request, arch);
-    const Tiers::Wanted wanted{open.key, request.variant, request.refused, true, &open, false};
-    return includes == Includes::same ? tiers_.find(wanted) : tiers_.find_with_any_includes(wanted);
-}
-
-std::optional<BinaryBuilder::Built> BinaryBuilder::find_lower_level(const Request& request,
-                                                                    Includes includes) {
+std::optional<BinaryBuilder::Built> BinaryBuilder::find_for_other_arch(const Request& request,
+                                                                       Includes includes) {
     const Target& target = request.target;
-    if (target.backend != Backend::host || !request.keys.open || compiles(request)) return std::nullopt;
-    std::vector<std::string> levels = known_archs(Backend::host);
-    std::erase_if(levels, [&](const std::string& level) { return !is_lower_level(level, target.arch); });
-    std::ranges::sort(levels, std::greater<>());
-    for (const std::string& level : levels) {
-        auto hit = find_for(request, level, includes);
+    const bool is_ptx = target.backend == Backend::cuda;
+    if (!request.keys.open || compiles(request) || (is_ptx && !request.source.linked.empty()))
+        return std::nullopt;
+    for (const std::string& arch : serving_archs(target)) {
+        OpenLookup open = *request.keys.open;
+        open.key = open_key_for(request, arch);
+        const Tiers::Wanted wanted{open.key, request.variant, request.refused, true, &open, false};
+        auto hit = includes == Includes::same ? tiers_.find(wanted) : tiers_.find_with_any_includes(wanted);
         if (!hit) continue;
-        events_.warn_once("there is no binary of " + request.variant + " for " + target.arch + ": that for " +
-                          level + " is used, which may be slower; a pack that is made with --arch " +
-                          target.arch + " has one");
+        events_.warn_once(
+            "there is no binary of " + std::string(request.variant) + " for " + target.arch + ": " +
+            (is_ptx ? "the PTX for " + arch + " is used, which the driver compiles when it loads it"
+                    : "that for " + arch + " is used, which may be slower") +
+            "; a pack that is made with --arch " + target.arch + " has one");
         return hit;
     }
     return std::nullopt;
@@ -210,7 +184,7 @@ std::optional<BinaryBuilder::Built> BinaryBuilder::find_lower_level(const Reques
 
 std::string BinaryBuilder::other_archs_text(const Request& request) const {
     std::vector<std::string> archs;
-    if (!request.keys.open || !request.source.linked.empty()) return {};
+    if (!request.source.linked.empty()) return {};
     for (const std::string& arch : known_archs(request.target.backend)) {
         if (arch == request.target.arch) continue;
         const BuildKey key = open_key_for(request, arch);

@@ -98,12 +98,8 @@ class BinaryBuilder {
     Binary compile(const Request& request);
     /// Of LTO-IR of callers and that of the source, which is found or compiled under a key of its own.
     Binary link(const Request& request);
-    /// PTX of this or an older architecture, for who compiles nothing: the driver compiles it. `any` after `same`.
-    std::optional<Built> find_ptx(const Request& request, Includes includes);
-    /// Host code for a lower level of x86-64, likewise.
-    std::optional<Built> find_lower_level(const Request& request, Includes includes);
-    /// Of another architecture, by any compiler.
-    std::optional<Built> find_for(const Request& request, const std::string& arch, Includes includes);
+    /// Of an architecture whose code serves as well (serving_archs), for who compiles nothing. `any` after `same`.
+    std::optional<Built> find_for_other_arch(const Request& request, Includes includes);
     /// "; the packs have it for gfx90a and gfx942", where they have it for other architectures.
     std::string other_archs_text(const Request& request) const;
     /// The key of `request` for another architecture and any compiler.

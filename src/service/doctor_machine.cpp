@@ -227,10 +227,10 @@ void examine_limits(const ServiceOptions& options, Findings& findings) {
     const rlim_t files = soft_limit(RLIMIT_NOFILE);
     const std::string files_text = limit_text(files) + "; each loaded host kernel holds one";
     if (files < kEnoughFiles)
-        findings.note("limits", "open files", files_text,
-                      "Raise it before the program starts: ulimit -n 4096. Kiln's programs have raised it to "
-                      "the hard limit "
-                      "already (ulimit -Hn), which limits.conf or the container sets.");
+        findings.note(
+            "limits", "open files", files_text,
+            "Raise it before the program starts: ulimit -n 4096. Kiln's programs have raised it to the hard "
+            "limit (ulimit -Hn), which limits.conf or the container sets.");
     else
         findings.good("limits", "open files", files_text);
 

@@ -14,7 +14,7 @@ constexpr int kPauseOfWrites = 9;  // times as long as the last write took
 }  // namespace
 
 Recorder::Recorder(const ServiceOptions& options, Target target, ServiceEvents& events)
-    : file_(std::filesystem::absolute(options.record)),
+    : file_(options.record),
       target_(std::move(target)),
       compile_options_(options.compile_options),
       debug_(options.debug),

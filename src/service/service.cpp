@@ -127,7 +127,7 @@ class ServiceState {
 
 namespace {
 
-/// Paths stay those of the beginning, also for a child of fork() and for another device.
+/// These paths stay those of the beginning, also for a child of fork() and for another device.
 ServiceOptions with_absolute_paths(ServiceOptions options) {
     for (std::filesystem::path& directory : options.template_directories)
         directory = std::filesystem::absolute(directory);

@@ -13,6 +13,8 @@
 #include "base/host_arch.h"
 #include "cache/key_source.h"
 #include "cache/key_text.h"
+#include "device/driver.h"
+#include "format/format.h"
 
 namespace kiln {
 namespace {
@@ -34,17 +36,27 @@ void each_in_pack(const SeedPack& pack, const Use& use) {
     }
 }
 
-bool serves(std::string_view arch, const Target& target) {
-    if (arch == target.arch || (target.backend == Backend::host && is_lower_level(arch, target.arch)))
-        return true;
-    const auto of_entry = cuda_arch_number(arch), wanted = cuda_arch_number(target.arch);
-    return target.backend == Backend::cuda && is_ptx_arch(arch) && of_entry && wanted && *of_entry <= *wanted;
-}
-
 }  // namespace
+
+std::vector<std::string> serving_archs(const Target& target) {
+    std::vector<std::string> archs;
+    if (target.backend == Backend::cuda) {
+        const auto wanted = cuda_arch_number(target.arch);
+        for (const CudaArch& arch : cuda_archs())
+            if (wanted && arch.number <= *wanted) archs.push_back(formatted("compute_{}", arch.number));
+        std::ranges::reverse(archs);
+    } else if (target.backend == Backend::host) {
+        archs = known_archs(Backend::host);
+        std::erase_if(archs, [&](const std::string& level) { return !is_lower_level(level, target.arch); });
+        std::ranges::sort(archs, std::greater<>());
+    }
+    return archs;
+}
 
 std::vector<Variant> stored_variants(const Template& of, const CacheSetup& setup) {
     const Target& target = of.target().value();
+    std::vector<std::string> archs = serving_archs(target);
+    archs.push_back(target.arch);
     std::vector<Variant> found;
     const Use use = [&](std::string_view key_text) {
         const auto ingredients = parse_key_text(key_text);
@@ -56,7 +68,9 @@ std::vector<Variant> stored_variants(const Template& of, const CacheSetup& setup
             if (one.tag == "entry") entry = one.value;
             if (one.tag == "source") source = one.value;
         }
-        if (entry != of.name() || backend != name(target.backend) || !serves(arch, target)) return;
+        if (entry != of.name() || backend != name(target.backend) ||
+            std::ranges::find(archs, arch) == archs.end())
+            return;
         try {
             Values values;
             for (const KeyConstant& constant : source_constants(source))

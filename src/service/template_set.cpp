@@ -65,6 +65,7 @@ class __attribute__((visibility("hidden"))) TemplateSet::State {
   private:
     /// Keeps the errors of directories and files and goes on with the others.
     void load_all();
+    std::vector<Template> list() const;
     void add(const Template& found) { templates_.try_emplace(found.name(), found); }
 
     const unsigned generation_ = fork_generation();
@@ -139,17 +140,23 @@ Template TemplateSet::State::find(std::string_view name) {
 }
 
 std::vector<Template> TemplateSet::State::all() {
-    BoundTemplates::Readable found = readable();
     const std::lock_guard lock(mutex_);
+    load_all();
     if (!errors_.empty()) throw errors_.front();
-    return std::move(found.templates);
+    return list();
+}
+
+std::vector<Template> TemplateSet::State::list() const {
+    std::vector<Template> all;
+    for (const auto& [name, value] : templates_) all.push_back(value);
+    return all;
 }
 
 BoundTemplates::Readable TemplateSet::State::readable() {
     const std::lock_guard lock(mutex_);
     load_all();
     BoundTemplates::Readable found;
-    for (const auto& [name, value] : templates_) found.templates.push_back(value);
+    found.templates = list();
     for (const TemplateError& error : errors_) found.errors.emplace_back(error.what());
     return found;
 }

@@ -19,7 +19,8 @@ using Tokens = std::vector<CppToken>;
 constexpr std::string_view kBuiltinWords[] = {"void",  "bool",   "char",   "short",    "int",   "long",
                                               "float", "double", "signed", "unsigned", "const", "volatile"};
 constexpr std::string_view kDroppedWords[] = {"__restrict__", "__restrict", "restrict", "__grid_constant__",
-                                              "struct",       "class",      "enum",     "typename"};
+                                              "volatile",     "struct",     "class",    "enum",
+                                              "typename"};
 constexpr std::string_view kIntegerWords[] = {"signed", "unsigned", "char", "short", "int", "long"};
 
 struct TypeAlias {
@@ -78,8 +79,7 @@ std::size_t kernel_name(const Tokens& tokens, std::size_t global, std::string_vi
 }
 
 bool is_type_word(const std::string& token) {
-    return is_identifier_start(token.front()) && token != "const" && token != "volatile" &&
-           !is_one_of(token, kDroppedWords);
+    return is_identifier_start(token.front()) && token != "const" && !is_one_of(token, kDroppedWords);
 }
 
 /// Drops what says nothing about the type: attributes before it, and the default value behind the name.
@@ -314,7 +314,7 @@ std::string normalised_type(const std::vector<std::string>& tokens, const TypeNa
     for (std::size_t i = 0; i < tokens.size(); ++i) {
         const std::string& token = tokens[i];
         const bool qualifies = i + 1 < tokens.size() && tokens[i + 1] == "::";
-        if (token == "volatile" || is_one_of(token, kDroppedWords)) continue;
+        if (is_one_of(token, kDroppedWords)) continue;
         if (qualifies && (token == "kiln" || token == "std")) {
             ++i;
         } else if (token == "::" && words.empty()) {

@@ -124,11 +124,9 @@ Template find_family(const Service& service, std::string_view name) {
     };
     try {
         return service.find(name);
-    } catch (const TemplateError&) {  // of any file
+    } catch (const Error& error) {
         if (auto found = naive()) return *found;
-        throw;
-    } catch (const UsageError&) {
-        if (auto found = naive()) return *found;
+        if (dynamic_cast<const UsageError*>(&error) == nullptr) throw;  // a file of templates is wrong
         const std::vector<std::string> known = families(service);
         const auto near = nearest(name, known);
         if (!near) throw;

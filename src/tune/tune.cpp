@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <future>
-#include <memory>
 
 #include "format/format.h"
 #include "run/reference.h"
@@ -40,17 +39,6 @@ void check_templates(std::span<const Template> templates, const TuneOptions& opt
                              "[m, n] by gemm_reference'), and a variant whose results are not checked must "
                              "not win.");
     }
-}
-
-/// For references.
-std::unique_ptr<Service> host_service(const Service& service) {
-    ServiceOptions options = service.options();
-    options.backend = Backend::host;
-    options.observer = nullptr;
-    options.device = 0;
-    options.arch.clear();
-    options.compile_only = false;
-    return std::make_unique<Service>(std::move(options));
 }
 
 /// One takes seconds, which may be all of a small budget; so they don't count. What is wrong with one is told by the check
@@ -92,15 +80,15 @@ TuneReport tune(Service& service, std::span<const Template> templates, const Tun
     for (const Template& of : templates) digests.emplace(of.name(), template_digest(of));
 
     const bool on_host = service.backend() == Backend::host;
-    std::unique_ptr<Service> host = on_host ? nullptr : host_service(service);
+    ReferenceService references(service);
     const bool cold_l2 = options.cold_l2.value_or(!on_host);
-    CandidateRunner candidate_runner(service, host ? *host : service, cold_l2, options.seed);
+    CandidateRunner candidate_runner(service, references.get(), cold_l2, options.seed);
     Runner runner(service);
     Journal journal;
     if (!options.journal.empty())
         journal = Journal(options.journal, work_text(service, options, cold_l2), options.resume);
 
-    compile_references(host ? *host : service, spaces, options.stop);
+    compile_references(references.get(), spaces, options.stop);
     const auto start = VariantSearch::Clock::now();
     const Chooser chooser(service);
     TuneReport report;

@@ -19,6 +19,15 @@ using ::testing::Not;
 
 class KilnIncludes : public Kiln {
   protected:
+    ServiceOptions cached_only() const {
+        ServiceOptions options;
+        options.backend = Backend::host;
+        options.compile_only = true;
+        options.cached_only = true;
+        options.template_directories = {templates()};
+        options.cache.directory = path("cache");
+        return options;
+    }
     KilnIncludes() {
         std::filesystem::create_directories(path("lib/my/detail"));
         (void)write("lib/my/factor.h",
@@ -174,11 +183,7 @@ TEST_F(KilnIncludes, APackServesWhereTheHeadersAreMissing) {
     EXPECT_EQ(origin(with_library()), "compiled");
     const std::string pack = path("app.pack").string();
     ASSERT_EQ(run({"cache", "pack", pack}).status, 0);
-    ServiceOptions options;
-    options.backend = Backend::host;
-    options.compile_only = true;
-    options.cached_only = true;
-    options.template_directories = {templates()};
+    ServiceOptions options = cached_only();
     options.cache.directory = path("empty");
     options.cache.seed_packs = {pack};
     Service shipped(options);
@@ -203,15 +208,6 @@ class KilnHeaderStates : public KilnIncludes {
         const std::string file = path("app.pack").string();
         EXPECT_EQ(run({"cache", "pack", file}).status, 0);
         return file;
-    }
-    ServiceOptions cached_only() const {
-        ServiceOptions options;
-        options.backend = Backend::host;
-        options.compile_only = true;
-        options.cached_only = true;
-        options.template_directories = {templates()};
-        options.cache.directory = path("cache");
-        return options;
     }
     ServiceOptions shipped(const std::string& pack) const {
         ServiceOptions options = cached_only();

@@ -31,6 +31,19 @@ using ::testing::StartsWith;
 
 using TuneHost = Tune;
 
+/// The template in a service with a cache of its own, in which nothing is compiled yet.
+struct FreshWays {
+    explicit FreshWays(ServiceOptions setup)
+        : service([&] {
+              setup.cache.directory = cache.path();
+              return setup;
+          }()) {}
+
+    const TemporaryDirectory cache;
+    Service service;
+    const Template ways = service.find("ways");
+};
+
 TEST_F(TuneHost, TheFastestRightVariantWinsAndWrongOnesAreReported) {
     TuneOptions options;
     options.budget_seconds = 120;
@@ -174,11 +187,7 @@ TEST_F(TuneHost, AJournalIsOfOneRunAtATime) {
 }
 
 TEST_F(TuneHost, ResumingKeepsTheBudget) {
-    const TemporaryDirectory cache;
-    ServiceOptions setup = this->options();
-    setup.cache.directory = cache.path();
-    Service fresh(setup);
-    const Template of = fresh.find("ways");
+    FreshWays fresh(this->options());
     TuneOptions options;
     options.fixed = {{"WAY", 2}};
     options.budget_seconds = 0;
@@ -187,25 +196,21 @@ TEST_F(TuneHost, ResumingKeepsTheBudget) {
     std::string lines;
     for (const int work : {1, 50, 400})
         lines += "ok 0." + std::to_string(work) + " g++ | " +
-                 of.variant({{"WAY", 2}, {"WORK", work}}).text() + " | n=3000 | " + template_digest(of) +
-                 "\n";
+                 fresh.ways.variant({{"WAY", 2}, {"WORK", work}}).text() + " | n=3000 | " +
+                 template_digest(fresh.ways) + "\n";
     write_text(options.journal, journal_head() + lines);
-    const TuneReport report = tune(fresh, std::span(&of, 1), options);
+    const TuneReport report = tune(fresh.service, std::span(&fresh.ways, 1), options);
     ASSERT_THAT(report.wisdom.entries(), SizeIs(1));
     EXPECT_EQ(report.wisdom.entries().front().values.at("WORK"), Value(1));
-    EXPECT_EQ(Cache(setup.cache).entries().size(), 2U) << "the winner and the reference";
+    EXPECT_EQ(Cache(fresh.service.options().cache).entries().size(), 2U) << "the winner and the reference";
 }
 
 TEST_F(TuneHost, WhatTheSystemLacksIsNoFailureForTheNextRun) {
-    const TemporaryDirectory cache;
-    ServiceOptions setup = this->options();
-    setup.cache.directory = cache.path();
-    Service fresh(setup);
-    const Template of = fresh.find("ways");
+    FreshWays fresh(this->options());
     TuneOptions options;
     options.budget_seconds = 60;
     options.fixed = {{"WAY", 2}, {"WORK", 1}};
-    ASSERT_THAT(tune(fresh, std::span(&of, 1), options).wisdom.entries(), SizeIs(1));
+    ASSERT_THAT(tune(fresh.service, std::span(&fresh.ways, 1), options).wisdom.entries(), SizeIs(1));
     options.fixed = {{"WAY", 2}};
     options.journal = folder() / "w.journal";
     std::string journals;
@@ -213,7 +218,7 @@ TEST_F(TuneHost, WhatTheSystemLacksIsNoFailureForTheNextRun) {
         journals += read_text_if_exists(options.journal).value_or("");
     };
     const test::ScopedVariable nowhere("TMPDIR", "/proc");  // where nobody makes directories
-    const TuneReport report = tune(fresh, std::span(&of, 1), options);
+    const TuneReport report = tune(fresh.service, std::span(&fresh.ways, 1), options);
     EXPECT_THAT(report.wisdom.entries(), SizeIs(1));
     EXPECT_THAT(report.shapes.front().failures,
                 AllOf(SizeIs(2), Each(Field(&TuneFailure::reason, HasSubstr("TMPDIR")))));

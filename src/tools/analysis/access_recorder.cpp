@@ -355,6 +355,7 @@ Recording AccessRecorder::recording() const {
     recording.problems = state_->problems.all();
     recording.blocks = state_->blocks;
     recording.blocks_recorded = state_->blocks_recorded;
+    recording.first_blocks = state_->options.first_blocks;
     recording.elapsed_ms = state_->elapsed_ms;
     recording.has_last_block = state_->has_last && state_->launches == 1;
     if (recording.has_last_block) {

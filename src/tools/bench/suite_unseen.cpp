@@ -61,6 +61,10 @@ class Family {
     std::vector<DrawnChoice> all_;
 };
 
+bool is_of_shard(std::size_t number, const BenchOptions& options) {
+    return number % options.shards == options.shard;
+}
+
 void Family::run() {
     const BenchOptions& options = bench_.options();
     all_ = choices_of(bench_.service(), bench_.chooser(), family_, options.seed, options.draws);
@@ -68,7 +72,7 @@ void Family::run() {
     for (std::size_t i = 0; i < all_.size(); ++i) {
         const std::string& problem = all_[i].problem.text;
         if (!bench_.measures(suite_, family_.part, problem)) continue;
-        if (i % options.shards == options.shard)
+        if (is_of_shard(i, options))
             missing.push_back(&all_[i]);
         else
             bench_.leave_out(problem);
@@ -322,7 +326,8 @@ std::vector<Variant> unseen_variants(const Service& service, const Chooser& choo
     for (const DrawnFamily& family : drawn_families())
         if (family.part == part) all = choices_of(service, chooser, family, options.seed, options.draws);
     std::vector<const DrawnChoice*> problems;
-    for (const DrawnChoice& one : all) problems.push_back(&one);
+    for (std::size_t i = 0; i < all.size(); ++i)
+        if (is_of_shard(i, options)) problems.push_back(&all[i]);
     return variants_of(all, problems, static_cast<std::size_t>(options.others));
 }
 

@@ -227,9 +227,10 @@ struct Analyzer::State {
         });
         if (analysis.excess() <= kExcessWorthTelling || !in_banks) return std::nullopt;
         const LaunchWork& small = recorded.sizes.less ? *recorded.sizes.less : recorded.sizes.at;
+        RecorderOptions recording = recorder_options(options);
+        recording.first_blocks = recorded.at.first_blocks;
         return find_layout(target, host(), variant, analysis.problem.sizes, small.sizes,
-                           analysis.static_shared_bytes + analysis.dynamic_shared_bytes,
-                           recorder_options(options));
+                           analysis.static_shared_bytes + analysis.dynamic_shared_bytes, recording);
     }
 };
 
@@ -321,6 +322,7 @@ Recording Analyzer::check(const Variant& variant, const AnalyzeOptions& options)
     // Once more with tensors that are aligned as declared and no better, in a few blocks.
     constexpr std::uint64_t kFewBlocks = 4;
     recorder.most_blocks = std::min(recorder.most_blocks, kFewBlocks);
+    recorder.first_blocks = recording.first_blocks;
     constexpr int kSkew = 1;
     add_new_problems(host.record(kernel, problem.sizes, recorder, kSkew, texts_of(recording)), recording);
     return recording;

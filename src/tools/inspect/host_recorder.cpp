@@ -175,13 +175,12 @@ Recording HostRecorder::record(const AnyKernel& kernel, const Sizes& sizes, cons
         const RunResult result = runner_->run(kernel, run);
         if (turn.waits()) return std::nullopt;
         Recording recording = recorder.recording();
-        recording.first_blocks = chosen.first_blocks;
         if (options.problems) add_unseen(result, recording);
         return recording;
     };
     const auto work = [&](const auto& tell) {
         std::optional<Recording> recording = recorded(options, tell);
-        if (!recording) {
+        if (!recording && !options.first_blocks) {
             RecorderOptions first = options;
             first.first_blocks = true;  // then no block is left out before the last that is run
             recording = recorded(first, tell);
@@ -189,8 +188,8 @@ Recording HostRecorder::record(const AnyKernel& kernel, const Sizes& sizes, cons
         if (!recording)
             throw DeviceError(
                 "a thread reads the same place again and again: it waits for a block with a higher number, "
-                "or for a "
-                "thread of its own block without a barrier, and on the host neither runs until it ends");
+                "or for a thread of its "
+                "own block without a barrier, and on the host neither runs until it ends");
         return wire::written(*recording);
     };
     const auto note = [&](std::string_view text) {

@@ -165,6 +165,7 @@ RecordedVariant record_variant(HostRecorder& recorder, const AnyKernel& kernel, 
     // The same number of blocks in both, so that those at the edges have the same weight.
     each.most_ms = options.most_ms / 3;
     each.most_blocks = std::max<std::uint64_t>(1, result.at.blocks_recorded);
+    each.first_blocks = result.at.first_blocks;
     each.problems = false;
     result.less = recorder.record(kernel, sizes.less->sizes, each);
     return result;
