@@ -9,9 +9,9 @@
 //   SWIZZLE = true             groups of elements change places within a row: no conflicts, no memory, and
 //                              vectors stay whole
 // VEC elements per access to global memory need rows that are aligned: cols and rows that are multiples of VEC. Other rows are
-// moved one element at a time, or with ANY_ROWS so that memory sees whole sectors of 32 bytes: of each row of out a block
-// writes a segment that begins with a sector. Where that is depends on the row, so the tile has that many more rows, which the
-// next block reads, too. Elements of 16 bits are moved in pairs, which lie in a row of the tile as they do in memory.
+// moved one element at a time, or with ANY_ROWS by vectors of 16 bytes of which memory sees whole sectors of 32: of each row of out a
+// block writes a segment that begins with a sector. Where that is depends on the row, so the tile has that many more rows, which the
+// next block reads, too.
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  transpose_tiled
@@ -22,16 +22,16 @@
 //@ param   PAD          int in 0, 1, 2, 4, 8 = 0        "extra elements per row of the tile"
 //@ param   SWIZZLE      bool = true                     "exchange groups of elements within the rows of the tile, instead of PAD"
 //@ param   PAIRS        bool = true                     "elements of 16 bits leave the tile two columns at a time"
-//@ param   RASTER_GROUP int in 1, 8, 32, 128 = 1        "rows of tiles that blocks walk down before they go on to the next column of tiles; where a row of out has 2 to 16 KiB, and there are more than 2048 tiles, they walk down all"
+//@ param   RASTER_GROUP int in 1, 8, 32, 128 = 1        "rows of tiles that blocks walk down before they go on to the next column of tiles; where a row of out has 384 bytes to 32 KiB, and there are more than 2048 tiles, they walk down all"
 //@ param   ANY_ROWS     bool = false                    "rows that are not aligned are written in whole sectors"
 //@ let     SECTOR = 32 / sizeof(T)                        "elements that memory writes at once"
-//@ let     WORD   = max(4 / sizeof(T), 1)                 "elements of an access where rows are not aligned"
-//@ let     ANY_TILE = ANY_ROWS ? (TILE + SECTOR - 1) * (TILE + WORD) : 0  "elements of the tile there"
+//@ let     VECTOR = 16 / sizeof(T)                        "elements of an access where rows are not aligned"
+//@ let     ANY_TILE = ANY_ROWS ? (TILE + SECTOR - 1) * (TILE + VECTOR) + (TILE + SECTOR - 2) / VECTOR * VECTOR : 0  "elements of the tile there"
 //@ require VEC * sizeof(T) <= 16           "one access moves 16 bytes at most"
 //@ require TILE * TILE >= THREADS * VEC    "each thread needs a vector of the tile to move"
 //@ require !(SWIZZLE && PAD != 0)          "PAD and SWIZZLE serve the same purpose; choose PAD = 0 or SWIZZLE = false"
 //@ require !ANY_ROWS || VEC > 1  "all rows are aligned for accesses of one element: with ANY_ROWS choose a larger VEC"
-//@ require !ANY_ROWS || THREADS >= (WORD > 1 ? TILE + SECTOR - 1 : 2 * TILE)  "with ANY_ROWS a block moves two rows of the tile at once or more, and a thread the last element of one row at most: use more THREADS"
+//@ require !ANY_ROWS || THREADS >= 2 * TILE  "with ANY_ROWS each vector of a sector's columns has a thread of its own: use more THREADS"
 //@ require PAIRS || sizeof(T) == 2         "only elements of 16 bits can leave the tile in pairs or not; for others leave PAIRS = true"
 //@ block   THREADS
 //@ grid    ceil_div(cols, TILE) * ceil_div(rows, TILE)
@@ -53,10 +53,10 @@ constexpr int kStoreWidth = kPitch % VEC == 0 ? VEC : 1;
 
 constexpr int kSize = sizeof(T);
 
-// Where rows of out have 2 to 16 KiB, and there are many tiles, blocks that follow each other write all of some rows, a piece of
-// memory, instead of parts of many: 99 us instead of 140 for 1224 x 54816 FP16 on an H100, and 209 instead of 251 for 7000 x 20000.
-// With shorter rows, or few tiles, it is the other way round.
-constexpr int kLeastRow = 2048 / kSize, kMostRow = 16384 / kSize;
+// Where rows of out have 384 bytes to 32 KiB, and there are many tiles, blocks that follow each other write all of some rows, a piece of
+// memory, instead of parts of many: 99 us instead of 140 for 1224 x 54816 FP16 (H100), 110 instead of 158 for 304 x 337736 BF16 with
+// TILE = 64, and 337 instead of 368 for 9374 x 33703 BF16 (H200). With shorter rows, or few tiles, it is the other way round.
+constexpr int kLeastRow = 384 / kSize, kMostRow = 32768 / kSize;
 constexpr unsigned kManyTiles = 2048;
 
 __device__ __forceinline__ bool walks_down(int rows, unsigned tiles) {
@@ -167,98 +167,104 @@ __device__ __forceinline__ void write_pairs(const T* tile, T* __restrict__ out, 
     }
 }
 
-// Tiles of ANY_ROWS. Threads lie across a row's words, so that all rows of a thread begin alike and only pointers move on. An odd
-// pitch of words lets a column lie in different banks.
-constexpr int kAnyRows = TILE + SECTOR - 1, kAnyPitch = TILE + WORD;
-constexpr int kAcross = TILE / WORD, kDown = THREADS / kAcross;
-using Word = kiln::Vec<T, WORD>;
+// Tiles of ANY_ROWS. Memory is read and written by vectors of 16 bytes that are aligned. A row of the tile holds them as memory does, so
+// that what it shows begins up to a vector later. Behind each VECTOR rows one vector is left out: then threads that read rows as far
+// apart read different banks.
+constexpr int kAnyRows = TILE + SECTOR - 1, kAnyPitch = TILE + VECTOR;
+using Vector = kiln::Vec<T, VECTOR>;
+
+__device__ __forceinline__ int any_place(int row) { return row * kAnyPitch + row / VECTOR * VECTOR; }
 
 // How many elements an element lies behind the last address that is a multiple of `unit` elements.
 __device__ __forceinline__ int offset_in(const T* element, int unit) {
     return static_cast<int>(reinterpret_cast<kiln::u64>(element) / kSize % unit);
 }
 
-// A word of a matrix, as far as it lies in it. IS_INSIDE: it does.
+// Where a row begins within its first vector.
+struct Shift {
+    int first, step;  // of the first row, and from one to the next
+
+    __device__ __forceinline__ int of(int row) const { return static_cast<int>(static_cast<unsigned>(first + row * step) % VECTOR); }
+};
+
+// A vector of a matrix, as far as it lies in it. IS_INSIDE: it does.
 template <bool IS_INSIDE>
-__device__ __forceinline__ Word load_word(const T* from, const T* begin, const T* end) {
-    if (IS_INSIDE || WORD == 1 || (from >= begin && from + WORD <= end)) return kiln::load<WORD>(from);
-    Word some = {};
+__device__ __forceinline__ Vector load_vector(const T* from, const T* begin, const T* end) {
+    if (IS_INSIDE || (from >= begin && from + VECTOR <= end)) return kiln::load<VECTOR>(from);
+    Vector some = {};
 #pragma unroll
-    for (int v = 0; v < WORD; ++v)
+    for (int v = 0; v < VECTOR; ++v)
         if (from + v >= begin && from + v < end) some[v] = from[v];
     return some;
 }
 
-// Where a row of the tile begins: one element later where its first word begins before it.
-struct Shift {
-    int first, alternates;  // of the first row; 1: the next row is unlike it
-
-    __device__ __forceinline__ int of(int row) const { return WORD == 1 ? 0 : first ^ (row & alternates); }
-};
-
-// `end`: of the whole matrix, which begins at `matrix`. IS_INSIDE: no word of these rows crosses its ends.
+// `end`: of the whole matrix, which begins at `matrix`. IS_INSIDE: no vector of these rows crosses its ends.
 template <bool IS_INSIDE>
 __device__ __forceinline__ void read_any_tile(T* tile, const T* __restrict__ matrix, const T* corner, const T* end, i64 pitch,
                                               Shift shift, int rows, int cols, int thread) {
-    constexpr int kSteps = kiln::ceil_div(kAnyRows, kDown), kTogether = kSteps < 8 ? kSteps : 8;
-    static_assert(WORD == 1 || kDown % 2 == 0, "the rows of a thread begin alike");
-    const int last = kiln::min(rows, kAnyRows), y = thread / kAcross, x = thread % kAcross * WORD;
-    // Of a row that begins within a word the last element lies in a word of its own.
-    if (WORD > 1 && thread < last && shift.of(thread) != 0 && cols >= TILE)
-        tile[thread * kAnyPitch + TILE] = corner[thread * pitch + TILE - 1];
-    const T* from = corner + y * pitch + x - shift.of(y);
-    T* to = tile + y * kAnyPitch + x;
-    if (x - shift.of(y) >= cols) return;
+    constexpr int kAcross = TILE / VECTOR, kDown = THREADS / kAcross, kPlaces = kDown * kAnyPitch + kDown;
+    constexpr int kSteps = kiln::ceil_div(kAnyRows, kDown);
+    constexpr int kTogether = IS_INSIDE ? kiln::ceil_div(kSteps, kiln::ceil_div(kSteps, 9)) : 1;
+    static_assert(!ANY_ROWS || kDown % VECTOR == 0, "the rows of a thread begin alike");
+    const int last = kiln::min(rows, kAnyRows), y = thread / kAcross, x = thread % kAcross * VECTOR;
+    // What a row that begins later shows last lies in one vector more.
+    for (int row = thread; row < last; row += THREADS) {
+        const int col = TILE - shift.of(row);
+        if (col < TILE && col < cols)
+            kiln::store(tile + any_place(row) + TILE, load_vector<IS_INSIDE>(corner + row * pitch + col, matrix, end));
+    }
+    const int col = x - shift.of(y);
+    if (col >= cols) return;
+    const T* from = corner + y * pitch + col;
+    T* to = tile + any_place(y) + x;
 #pragma unroll 1
     for (int row = y; row < last; row += kTogether * kDown) {
         // All of these reads are under way before the first is waited for.
-        Word held[kTogether];
+        Vector held[kTogether];
 #pragma unroll
         for (int i = 0; i < kTogether; ++i)
-            if (row + i * kDown < last) held[i] = load_word<IS_INSIDE>(from + i * kDown * pitch, matrix, end);
+            if (row + i * kDown < last) held[i] = load_vector<IS_INSIDE>(from + i * kDown * pitch, matrix, end);
 #pragma unroll
         for (int i = 0; i < kTogether; ++i)
-            if (row + i * kDown < last) kiln::store(to + i * kDown * kAnyPitch, held[i]);
+            if (row + i * kDown < last) kiln::store(to + i * kPlaces, held[i]);
         from += kTogether * kDown * pitch;
-        to += kTogether * kDown * kAnyPitch;
+        to += kTogether * kPlaces;
     }
 }
 
-// Writes a word of a row of out, from a column of the tile, as far as it lies in the row. IS_WHOLE: it does.
-template <bool IS_WHOLE>
-__device__ __forceinline__ void write_any_word(const T* tile, Shift shift, T* __restrict__ to, int row, int col, int rows) {
-    Word values;
-    if (IS_WHOLE || (row >= 0 && row + WORD <= rows)) {
-#pragma unroll
-        for (int v = 0; v < WORD; ++v) values[v] = tile[(row + v) * kAnyPitch + col + shift.of(row + v)];
-        kiln::store(to + row, values);
-    } else {
-#pragma unroll
-        for (int v = 0; v < WORD; ++v)
-            if (row + v >= 0 && row + v < rows) to[row + v] = tile[(row + v) * kAnyPitch + col + shift.of(row + v)];
-    }
-}
-
-// The tile's columns as rows of out, from their first whole sector on. is_first: with what is in front of that.
+// The tile's columns as rows of out, from their first whole sector on. is_first: with what is in front of that. Columns SECTOR apart
+// have that at the same row, so a thread takes such columns of the same rows, which it looks up once.
 __device__ __forceinline__ void write_any_tile(const T* tile, Shift shift, T* __restrict__ out, i64 pitch, int rows, int cols,
                                                bool is_first, int thread) {
+    // Of each of the columns that a warp takes at once 128 bytes: more would be read from the same banks.
+    constexpr int kDown = TILE / VECTOR, kRun = kDown < 8 ? kDown : 8, kPart = kDown * SECTOR, kStep = kiln::ceil_div(THREADS, kPart) * SECTOR;
+    static_assert(!ANY_ROWS || THREADS % kPart == 0, "each thread has rows of its own");
     const int place = offset_in(out, SECTOR), next = static_cast<int>(pitch % SECTOR);
     const auto lead = [=](int col) { return static_cast<int>(-static_cast<unsigned>(place + col * next) % SECTOR); };
-    const int last = kiln::min(cols, TILE), x = thread % kAcross * WORD;
-    T* to = out + thread / kAcross * pitch;
-    if (rows >= TILE + SECTOR) {
+    const int first = thread / kPart * SECTOR + thread / kRun % SECTOR;
+    const int row = lead(first) + (thread % kPart / (kRun * SECTOR) * kRun + thread % kRun) * VECTOR;
+    const T* from[VECTOR];
+#pragma unroll
+    for (int v = 0; v < VECTOR; ++v) from[v] = tile + any_place(row + v) + shift.of(row + v) + first;
+    T* to = out + first * pitch + row;
 #pragma unroll 4
-        for (int col = thread / kAcross; col < last; col += kDown, to += kDown * pitch)
-            write_any_word<true>(tile, shift, to, x + lead(col), col, rows);
-    } else {
-#pragma unroll 1
-        for (int col = thread / kAcross; col < last; col += kDown, to += kDown * pitch)
-            write_any_word<false>(tile, shift, to, x + lead(col), col, rows);
+    for (int col = 0; col < TILE; col += kStep, to += kStep * pitch) {
+        if (first + col >= kiln::min(cols, TILE)) break;
+        if (row + VECTOR <= rows) {
+            Vector values;
+#pragma unroll
+            for (int v = 0; v < VECTOR; ++v) values[v] = from[v][col];
+            kiln::store(to, values);
+        } else {
+#pragma unroll
+            for (int v = 0; v < VECTOR; ++v)
+                if (row + v < rows) to[v] = from[v][col];
+        }
     }
     if (!is_first) return;
-    for (int at = thread; at < last * (SECTOR / WORD); at += THREADS) {
-        const int col = at / (SECTOR / WORD);
-        write_any_word<false>(tile, shift, out + col * pitch, at % (SECTOR / WORD) * WORD + lead(col) - SECTOR, col, rows);
+    for (int at = thread; at < kiln::min(cols, TILE) * SECTOR; at += THREADS) {
+        const int col = at / SECTOR, above = at % SECTOR;
+        if (above < lead(col) && above < rows) out[col * pitch + above] = tile[any_place(above) + shift.of(above) + col];
     }
 }
 
@@ -295,9 +301,9 @@ extern "C" __global__ __launch_bounds__(THREADS, kResident) void transpose_tiled
     if constexpr (ANY_ROWS) {
         if (!is_aligned(in, cols) || !is_aligned(out, rows)) {
             const T* const corner = in + (static_cast<i64>(first_row) * cols + first_col);
-            const Shift shift{offset_in(corner, WORD), cols % WORD};
+            const Shift shift{offset_in(corner, VECTOR), cols % VECTOR};
             const T* const end = in + static_cast<i64>(rows) * cols;
-            if (corner > in && rows_left > kAnyRows)
+            if (corner > in && rows_left > kAnyRows && cols >= VECTOR)
                 read_any_tile<true>(tile, in, corner, end, cols, shift, rows_left, cols_left, thread);
             else
                 read_any_tile<false>(tile, in, corner, end, cols, shift, rows_left, cols_left, thread);

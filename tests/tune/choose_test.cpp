@@ -201,7 +201,8 @@ TEST_F(Choose, OtherTemplatesThatAreWrongAreLeftOutOfTheAlternatives) {
     EXPECT_EQ(find_family(service(), "other").name(), "other_naive");
 }
 
-// A matrix with a short side goes to the kernel whose blocks move all of that side.
+// A matrix with a short side goes to the kernel whose blocks move all of that side; from some 200 elements on tiles take less (310 x
+// 606750 in bfloat16 219 us instead of 275, 9532 x 452 in half 9.7 instead of 12.5, H200).
 TEST_F(Choose, ShortSidesOfMatricesHaveAKernelOfTheirOwn) {
     const Chooser chooser(hopper(), Wisdom());
     const auto chosen = [&](const char* type, std::int64_t rows, std::int64_t cols) {
@@ -212,13 +213,13 @@ TEST_F(Choose, ShortSidesOfMatricesHaveAKernelOfTheirOwn) {
     for (const auto& [type, rows, cols] : {std::tuple{"bfloat16", 5314151, 11},
                                            {"bfloat16", 992913, 25},
                                            {"bfloat16", 8, 7492624},
-                                           {"half", 208, 2607560},
-                                           {"bfloat16", 304, 337736},
-                                           {"bfloat16", 7985, 339},
                                            {"half", 32, 557152}})
         EXPECT_EQ(chosen(type, rows, cols), "transpose_narrow") << type << " " << rows << " x " << cols;
     for (const auto& [type, rows, cols] : {std::tuple{"bfloat16", 4104, 18344},
                                            {"float", 8192, 8192},
+                                           {"half", 208, 2607560},
+                                           {"bfloat16", 304, 337736},
+                                           {"bfloat16", 7985, 339},
                                            {"half", 2000, 100000},
                                            {"float", 20552, 3656}})
         EXPECT_EQ(chosen(type, rows, cols), "transpose_tiled") << type << " " << rows << " x " << cols;

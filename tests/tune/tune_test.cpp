@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/file.h"
+#include "rejected.h"
 #include "scoped_variable.h"
 #include "tune/candidate_runner.h"
 #include "tune/candidates.h"
