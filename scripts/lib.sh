@@ -3,7 +3,8 @@
 #
 # Shared by the scripts beside it; sourced with the repository's root as the current directory.
 # Offers: say, missing_packages, nvrtc_wheels, cutlass_wheel, python_modules, has_python_modules, has_python,
-# has_nvidia_gpu, find_nvrtc, use_local_nvrtc, find_llvm_14, skip_status, configure, build.
+# has_nvidia_gpu, find_nvrtc, use_local_nvrtc, find_llvm_14, skip_status, forget_copied, configure,
+# build.
 
 # Programs that scripts/setup --tests put here since the system has them under another name.
 PATH=$PATH:$PWD/.deps/bin
@@ -75,10 +76,21 @@ skip_status() {
     case ,${KILN_REQUIRE:-}, in *",$1,"*) echo 1 ;; *) echo 77 ;; esac
 }
 
+# forget_copied DIRECTORY: of a tree that was copied or moved, a build directory is still that of the other place, which CMake would
+# configure and build. It begins again.
+forget_copied() {
+    local made_as
+    made_as=$(sed -n 's/^CMAKE_CACHEFILE_DIR:INTERNAL=//p' "$1/CMakeCache.txt" 2>/dev/null) || return 0
+    if [ -z "$made_as" ] || [ "$made_as/CMakeCache.txt" -ef "$1/CMakeCache.txt" ]; then return 0; fi
+    say "$1/ was made as $made_as and then copied or moved: it is configured again"
+    rm -rf "$1/CMakeCache.txt" "$1/CMakeFiles" "$1/build.ninja"
+}
+
 # configure DIRECTORY [OPTION...]: quiet unless it fails.
 configure() {
     local directory=$1 log
     shift
+    forget_copied "$directory"
     log=$(mktemp)
     if ! cmake -G Ninja -S . -B "$directory" "$@" >"$log" 2>&1; then
         cat "$log" >&2

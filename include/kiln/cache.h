@@ -111,7 +111,8 @@ struct CacheTransfer {
 using CacheProgress = std::function<void(std::uint64_t done, std::uint64_t total)>;
 
 /// The cache as an operator sees it. Thread-safe, and safe with any number of processes that use it.
-/// Every call throws CacheError, with the file or server and the reason, where the cache can't do it.
+/// Every call throws CacheError, with the file or server and the reason, where the cache can't do it, and UsageError for
+/// one that was moved from.
 class Cache {
   public:
     /// Throws CacheError when there is no directory or it can't be used; UsageError for a wrong remote.

@@ -58,9 +58,9 @@ struct OperationOptions {
     bool reproducible = false;
     /// Shapes that are remembered; those least recently used go first.
     std::size_t max_shapes = 4096;
-    /// Streams whose workspace is kept, likewise.
+    /// Streams whose workspace is kept, likewise. What graphs use is kept beyond that.
     std::size_t max_streams = 64;
-    /// Not set: Wisdom::usual().
+    /// Not set: Wisdom::usual(); what of the user's can't be used is a warning of the service.
     std::optional<Wisdom> wisdom;
     /// Empty: memory of the device, allocated when a stream first needs it or needs more.
     WorkspaceAllocator allocator;
@@ -93,7 +93,7 @@ struct OperationUsage {
     std::size_t substituted = 0;      ///< of them, those that launch another variant than the best
     std::size_t pending = 0;          ///< to be built in the background
     std::size_t streams = 0;          ///< with workspace
-    std::size_t workspace_bytes = 0;  ///< of all of them
+    std::size_t workspace_bytes = 0;  ///< of all of them, and what only graphs still use
 };
 
 /// Tensors' addresses by the name of their argument.
@@ -153,7 +153,8 @@ class Operation {
 
     /// What it holds now. It takes locks: not for each call.
     OperationUsage usage() const;
-    /// Forgets all shapes and frees all workspace; the device must be done with it, and no launch under way.
+    /// Forgets all shapes and frees all workspace; the device must be done with it, no launch under way, and no graph
+    /// that captured a call launched again.
     void release() const;
 
   private:

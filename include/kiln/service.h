@@ -31,6 +31,7 @@
 
 namespace kiln {
 
+class ServiceAccess;  // internal
 class ServiceState;
 
 inline namespace KILN_ABI {
@@ -207,7 +208,8 @@ class Service {
     /// Without a static type; the caller answers for the arguments.
     AnyKernel build(const Variant& variant) { return build_any(variant, std::nullopt); }
     /// Called once by a thread of the service when a build in the background has ended: with the kernel, or with the
-    /// exception. It must not throw, and must not destroy the service.
+    /// exception. It must not throw, must not destroy the service, and must not wait for another build in the background (a
+    /// future, tune()); Operation::prepare() builds in the callback's own thread.
     using Finished = std::function<void(AnyKernel, std::exception_ptr)>;
     /// The same in the background, like build_async<Fn>.
     void build_async(const Variant& variant, Finished finished, std::stop_token stop = {}) {
@@ -238,7 +240,7 @@ class Service {
     /// problem, as for Chooser::alternatives(). Throws nothing.
     void record(const Template& of, const Values& fixed, const Sizes& sizes) const;
 
-    const ServiceOptions& options() const { return options_; }  ///< as they were given
+    const ServiceOptions& options() const { return options_; }  ///< as they were given, with absolute paths
     /// The backend that was requested or found.
     Backend backend() const;
     /// What it builds for. Without a device the limits are those of a table.
@@ -259,6 +261,7 @@ class Service {
     void build_in_background(const Variant& variant, std::optional<std::span<const ArgumentType>> types,
                              Finished finished, std::stop_token stop);
     friend class DeviceServices;
+    friend class kiln::ServiceAccess;
     void finish_builds();  ///< those in the background; later ones are built by the calls themselves
     ServiceState& state() const;
 

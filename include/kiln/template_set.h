@@ -29,7 +29,8 @@ class TemplateSet {
     /// Bound to no target (Template::for_target). Throws UsageError that lists the nearest names, TemplateError when the
     /// template's file is wrong. A wrong file that may hold another template does no harm to this one.
     Template find(std::string_view name) const;
-    /// All, each name once, ordered by name; of two with one name the first directory's. Throws TemplateError.
+    /// All, each name once, ordered by name; of two with one name the first directory's. Throws TemplateError, also for two
+    /// of one directory.
     std::vector<Template> all() const;
 
   private:

@@ -42,7 +42,7 @@ struct TuneOptions {
     std::vector<Sizes> shapes;  ///< sizes that are not given have their defaults; none: one shape of defaults
     bool test_sizes = false;    ///< those defaults are the small ones of tests
     /// For all shapes together; it begins when the references are compiled. A launch, a compile and a check that have begun
-    /// are waited for.
+    /// are waited for. Not NaN, and up to 1e9.
     double budget_seconds = 60;
     /// Candidates are distributed over `shards` tuners; each works on every shards-th of the order of the model.
     std::uint64_t shard = 0;   ///< which of them this one is

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import AbstractContextManager, nullcontext
+from math import prod
 from typing import Any
 
 from ._kiln import Service, _stream_handle
@@ -93,6 +94,45 @@ def is_row_major(x: Array) -> bool:
         return bool(x.is_contiguous())
     flags = getattr(x, "flags", None)
     return flags is None or bool(flags.c_contiguous)  # JAX's arrays have no other layout
+
+
+def _memory(x: Array) -> tuple[int, int]:
+    """Of an array without gaps: its first byte and the one behind it; (0, 0) where its library does not say."""
+    if hasattr(x, "data_ptr"):  # PyTorch
+        return x.data_ptr(), x.data_ptr() + x.numel() * x.element_size()
+    interface = getattr(x, "__cuda_array_interface__", None) or getattr(x, "__array_interface__", None)
+    if interface is None:
+        return 0, 0
+    begin = interface["data"][0]
+    return begin, begin + prod(interface["shape"]) * int(interface["typestr"][2:])
+
+
+def same_memory(x: Array, y: Array) -> bool:
+    return _memory(x) == _memory(y)
+
+
+def overlap(x: Array, y: Array) -> bool:
+    """Whether two arrays without gaps have elements in common."""
+    (x_begin, x_end), (y_begin, y_end) = _memory(x), _memory(y)
+    return max(x_begin, y_begin) < min(x_end, y_end)
+
+
+def flat(x: Array) -> Array:
+    """A matrix of all rows along the last axis."""
+    return x if x.ndim == 2 else x.reshape(prod(x.shape[:-1]), x.shape[-1])
+
+
+def check_array(name: str, x: Array) -> None:
+    """Throws TypeError for what is no array of these libraries, though a kernel might read it, and for masks, which no kernel
+    knows."""
+    if not hasattr(x, "dtype"):
+        raise TypeError(
+            f"the argument '{name}' is of the type {type(x).__name__}, and has to be an array of PyTorch, CuPy or NumPy, such as "
+            "numpy.asarray() makes"
+        )
+    masked = sys.modules.get("numpy.ma")
+    if masked is not None and masked.is_masked(x):
+        raise TypeError(f"the argument '{name}' has masked elements, which kernels would read; give its filled()")
 
 
 def row_major(x: Array) -> Array:

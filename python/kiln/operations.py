@@ -19,13 +19,17 @@ from typing import Any, TypeVar
 from . import _kiln
 from ._arrays import (
     Array,
+    check_array,
     converted,
     dtype_name,
     empty,
+    flat,
     is_row_major,
     library,
     on_stream,
+    overlap,
     row_major,
+    same_memory,
     service_for,
     transposed,
 )
@@ -100,11 +104,14 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def _queued(function: _F) -> _F:
-    """Copies and conversions of the arguments, and outputs, are work of the stream that is given, not only the kernel."""
+    """Copies and conversions of the arguments, and outputs, are work of the stream that is given, not only the kernel. The
+    first argument says which library they are of, and is checked."""
     first = function.__code__.co_varnames[0]
 
     @wraps(function)
     def call(*args: Any, **named: Any) -> Any:
+        if args or first in named:
+            check_array(first, args[0] if args else named[first])
         stream = named.get("stream")
         if stream is None:
             return function(*args, **named)
@@ -151,7 +158,7 @@ def gemm(
         values["ACTIVATION"] = _ACTIVATIONS[activation]
 
     if b.ndim == 2:
-        a2 = row_major(a if a.ndim == 2 else a.reshape(-1, a.shape[-1]))
+        a2 = row_major(flat(a))
         lies_transposed = not is_row_major(b) and is_row_major(transposed(b))
         epilogue = {**values}
         if wanted != "float32":
@@ -166,17 +173,21 @@ def gemm(
                 op = _known(service, "gemm", {**values, **layout})
             if op is None:
                 continue
-            c = _checked(out, shape) if out is not None and not in_float else empty(a, shape, "float32" if in_float else wanted)
             named = {} if bias is None else {"bias": converted(bias, wanted)}
             right = transposed(b) if trans_b else row_major(b)
-            launch(op, stream, a=a2, b=right, c=c if c.ndim == 2 else c.reshape(-1, shape[-1]), **named)
+            if out is None or in_float:
+                c = empty(a, shape, "float32" if in_float else wanted)
+            else:
+                c = _checked(out, shape, a=a2, b=right, **named)
+            launch(op, stream, a=a2, b=right, c=flat(c), **named)
             return _delivered(c, wanted, out)
 
     # Batches, and biases where the family has none.
     batch = b.shape[0] if b.ndim == 3 else 1
-    a3 = row_major(a).reshape(batch, -1, a.shape[-1])
+    a3 = row_major(a) if b.ndim == 3 else flat(row_major(a))[None]
     trans_b = not is_row_major(b) and is_row_major(transposed(b))
-    b3 = (transposed(b) if trans_b else row_major(b)).reshape(batch, b.shape[-1] if trans_b else b.shape[-2], -1)
+    right = transposed(b) if trans_b else row_major(b)
+    b3 = right if b.ndim == 3 else right[None]
     if bias is not None:
         values["BIAS"] = True
     else:
@@ -185,8 +196,12 @@ def gemm(
     op = _known(service, "gemm_mma_batched", values) if service.backend == "cuda" else None
     if op is None:
         op = _needed(service, "gemm_batched", values)
-    c = _checked(out, shape) if out is not None and wanted == "float32" else empty(a, shape, "float32")
-    launch(op, stream, a=a3, b=b3, bias=converted(bias, "float32"), c=c.reshape(batch, -1, shape[-1]))
+    bias = converted(bias, "float32")
+    if out is None or wanted != "float32":
+        c = empty(a, shape, "float32")
+    else:
+        c = _checked(out, shape, a=a3, b=b3, bias=bias)
+    launch(op, stream, a=a3, b=b3, bias=bias, c=c.reshape(batch, a3.shape[1], shape[-1]))
     return _delivered(c, wanted, out)
 
 
@@ -198,23 +213,36 @@ def _delivered(c: Array, dtype: str, out: Array | None) -> Array:
     return out
 
 
-def _rows(x: Array) -> Array:
-    return row_major(x).reshape(-1, x.shape[-1]) if x.ndim != 2 or not is_row_major(x) else x
-
-
-def _checked(out: Array, shape: tuple[int, ...]) -> Array:
-    """A given output: written in place, so it has to have this shape, without gaps."""
+def _checked(out: Array, shape: tuple[int, ...], **inputs: Array) -> Array:
+    """A given output: written while the inputs are read, so it has to have this shape, without gaps, and none of their
+    memory."""
     if tuple(out.shape) != tuple(shape) or not is_row_major(out):
         raise ValueError(f"the argument 'out' has the shape {tuple(out.shape)}; it has to be row-major, and {tuple(shape)}")
+    return _apart(out, **inputs)
+
+
+def _apart(out: Array, **inputs: Array) -> Array:
+    for name, x in inputs.items():
+        if overlap(out, x):
+            raise ValueError(f"the argument 'out' overlaps '{name}', which is read while 'out' is written; give other memory")
     return out
+
+
+def _rows_in(out: Array | None, x: Array, rows: Array, **inputs: Array) -> Array:
+    """The output of what reads each row before it writes it: it may be the input itself."""
+    if out is None:
+        return empty(x, tuple(x.shape))
+    _checked(out, tuple(x.shape), **inputs)
+    return out if same_memory(out, rows) else _apart(out, x=rows)
 
 
 @_queued
 def softmax(x: Array, *, out: Array | None = None, stream: Any = None, service: Service | None = None) -> Array:
     """Softmax along the last axis, in the type of x (float16, bfloat16 or float32)."""
     op = _needed(service_for(x, service), "softmax", {"T": dtype_name(x)})
-    y = empty(x, tuple(x.shape)) if out is None else _checked(out, tuple(x.shape))
-    launch(op, stream, x=_rows(x), y=y.reshape(-1, x.shape[-1]))
+    rows = flat(row_major(x))
+    y = _rows_in(out, x, rows)
+    launch(op, stream, x=rows, y=flat(y))
     return y
 
 
@@ -230,9 +258,9 @@ def layer_norm(
 ) -> Array:
     """(x - mean) / sqrt(variance + 1e-5) * weight + bias along the last axis; all of one type."""
     op = _needed(service_for(x, service), "layer_norm", {"T": dtype_name(x)})
-    y = empty(x, tuple(x.shape)) if out is None else _checked(out, tuple(x.shape))
-    rows = y.reshape(-1, x.shape[-1])
-    launch(op, stream, x=_rows(x), weight=row_major(weight), bias=row_major(bias), y=rows)
+    rows, weight, bias = flat(row_major(x)), row_major(weight), row_major(bias)
+    y = _rows_in(out, x, rows, weight=weight, bias=bias)
+    launch(op, stream, x=rows, weight=weight, bias=bias, y=flat(y))
     return y
 
 
@@ -262,9 +290,10 @@ def attention(
         values["VALUE_DIM"] = v.shape[-1]
     op = _needed(service_for(q, service), "attention_naive", values)
     shape = (*q.shape[:-1], v.shape[-1])
-    o = empty(q, shape) if out is None else _checked(out, shape)
+    q, k, v = row_major(q), row_major(k), row_major(v)
+    o = empty(q, shape) if out is None else _checked(out, shape, q=q, k=k, v=v)
     lse = empty(q, tuple(q.shape[:-1]), "float32")
-    launch(op, stream, q=row_major(q), k=row_major(k), v=row_major(v), o=o, lse=lse)
+    launch(op, stream, q=q, k=k, v=v, o=o, lse=lse)
     return (o, lse) if return_lse else o
 
 
@@ -314,20 +343,11 @@ def attention_packed(
         values["VALUE_DIM"] = v.shape[-1]
     op = _needed(service_for(q, service), "attention_packed_naive", values)
     shape = (*q.shape[:-1], v.shape[-1])
-    o = empty(q, shape) if out is None else _checked(out, shape)
+    tensors = {"q": row_major(q), "k": row_major(k), "v": row_major(v)}
+    offsets = {"query_offsets": row_major(query_offsets), "key_offsets": row_major(key_offsets)}
+    o = empty(q, shape) if out is None else _checked(out, shape, **tensors, **offsets)
     lse = empty(q, (q.shape[1], q.shape[0]), "float32")
-    launch(
-        op,
-        stream,
-        q=row_major(q),
-        k=row_major(k),
-        v=row_major(v),
-        query_offsets=row_major(query_offsets),
-        key_offsets=row_major(key_offsets),
-        o=o,
-        lse=lse,
-        batch=query_offsets.shape[0] - 1,
-    )
+    launch(op, stream, **tensors, **offsets, o=o, lse=lse, batch=query_offsets.shape[0] - 1)
     return (o, lse) if return_lse else o
 
 
@@ -337,8 +357,10 @@ def transpose(x: Array, *, out: Array | None = None, stream: Any = None, service
     if x.ndim != 2:
         raise ValueError(f"transpose: x has the shape {tuple(x.shape)}; it has to have two axes")
     op = _needed(service_for(x, service), "transpose", {"T": dtype_name(x)})
-    y = empty(x, (x.shape[1], x.shape[0])) if out is None else _checked(out, (x.shape[1], x.shape[0]))
-    launch(op, stream, **{"in": row_major(x), "out": y})
+    x = row_major(x)
+    shape = (x.shape[1], x.shape[0])
+    y = empty(x, shape) if out is None else _checked(out, shape, x=x)
+    launch(op, stream, **{"in": x, "out": y})
     return y
 
 
@@ -356,12 +378,12 @@ def sum(
     x = row_major(x)
     if axis is None:
         op = _needed(service, "sum", {"T": dtype_name(x)})
-        y = empty(x, (1,), "float32") if out is None else out
+        y = empty(x, (1,), "float32") if out is None else _apart(out, x=x)
         launch(op, stream, x=x.reshape(-1), sum=y.reshape(1))
         return y.reshape(()) if out is None else y
     if axis not in (0, -2) or x.ndim != 2:
         raise ValueError(f"sum: axis is {axis} of an array with {x.ndim} axes; it can be None, or 0 of a matrix")
     op = _needed(service, "column_sum", {"T": dtype_name(x)})
-    y = empty(x, (x.shape[1],), "float32") if out is None else _checked(out, (x.shape[1],))
+    y = empty(x, (x.shape[1],), "float32") if out is None else _checked(out, (x.shape[1],), x=x)
     launch(op, stream, x=x, sums=y)
     return y

@@ -191,6 +191,22 @@ void CallPlan::fail_value(const CallArgument& argument, const std::string& what)
     throw nb::value_error((name_ + ": the argument '" + argument.name + "' " + what).c_str());
 }
 
+void CallPlan::read_array(const CallArgument& argument, ArrayView& array, PyObject* object,
+                          void* stream) const {
+    bool is_array = false;
+    try {
+        is_array = array.read(object, stream);
+    } catch (const nb::builtin_exception& error) {  // which can't know the name
+        const std::string what = std::string("can't be read: ") + error.what();
+        if (error.type() == nb::exception_type::type_error) fail_type(argument, what);
+        fail_value(argument, what);
+    }
+    if (!is_array)
+        fail_type(argument,
+                  "is an array, and not what was given: it has neither __dlpack__, "
+                  "__cuda_array_interface__ nor a buffer");
+}
+
 void CallPlan::wrong_extent(const CallArgument& argument, const ArrayView& array, std::size_t axis,
                             std::int64_t expected, const std::string& why) const {
     fail_value(argument, "has the shape " + array.shape_text() + ", and its " + ordinal_dimension(axis) +
@@ -437,10 +453,7 @@ void CallPlan::read(CallArguments& call, ArrayViews& arrays, PyObject* args, PyO
         }
         if (argument.kind == CallArgument::Kind::tensor) {
             ArrayView& array = arrays[i];
-            if (!array.read(objects[i], has_stream ? handle : own_stream.handle()))
-                fail_type(argument,
-                          "is an array, and not what was given: it has neither __dlpack__, "
-                          "__cuda_array_interface__ nor a buffer");
+            read_array(argument, array, objects[i], has_stream ? handle : own_stream.handle());
             check_array(argument, array);
             call.values[i] = reinterpret_cast<std::uintptr_t>(array.data);
             if (!has_stream && backend_ != Backend::host)

@@ -89,6 +89,7 @@ class CallPlan {
     std::optional<Problem> problem_at(const std::vector<std::int64_t>& sizes) const;
     Problem problem_of(const SizeValues& sizes) const;
     std::size_t place_of(PyObject* keyword) const;
+    void read_array(const CallArgument& argument, ArrayView& array, PyObject* object, void* stream) const;
     void read_scalar(const CallArgument& argument, PyObject* object, std::uint64_t& value) const;
     void check_array(const CallArgument& argument, const ArrayView& array) const;
     void resolve(SizeValues& sizes, std::uint32_t& known, const ArrayViews& arrays) const;

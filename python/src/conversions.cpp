@@ -29,6 +29,16 @@ Value value_of(nb::handle object) {
 
 }  // namespace
 
+std::filesystem::path path_of(nb::handle object) {
+    PyObject* bytes = nullptr;
+    if (PyUnicode_FSConverter(object.ptr(), &bytes) == 0) nb::raise_python_error();
+    const nb::object owner = nb::steal(bytes);
+    char* data = nullptr;
+    Py_ssize_t size = 0;
+    if (PyBytes_AsStringAndSize(bytes, &data, &size) != 0) nb::raise_python_error();
+    return std::string(data, static_cast<std::size_t>(size));
+}
+
 Values values_of(const nb::dict& values) {
     Values result;
     for (auto [name, value] : values) result.insert_or_assign(nb::cast<std::string>(name), value_of(value));

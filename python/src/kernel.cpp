@@ -129,12 +129,11 @@ PyOperation make_operation(const nb::object& what, const nb::object& service, co
     options.reproducible = reproducible;
     std::string family, wisdom_file;
     std::optional<Template> of;
-    if (!wisdom.is_none())
-        wisdom_file = nb::cast<std::string>(nb::module_::import_("os").attr("fspath")(wisdom));
+    if (!wisdom.is_none()) wisdom_file = path_of(wisdom).string();
     if (nb::isinstance<PyTemplate>(what))
         of = nb::cast<const PyTemplate&>(what).of;
-    else
-        family = nb::cast<std::string>(what);
+    else if (!nb::try_cast(what, family))
+        throw nb::type_error("an operation is of a template, or of the name of one or of a family");
     std::unique_ptr<Operation> made;
     std::optional<Variant> variant;
     {

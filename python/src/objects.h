@@ -8,6 +8,7 @@
 #include <kiln/service.h>
 #include <nanobind/nanobind.h>
 
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -69,6 +70,9 @@ nanobind::tuple tuple_of(const Dim3& extents);
 nanobind::list arguments_of(const CallPlan& plan);
 /// Of tensors, by their names.
 using Shapes = std::map<std::string, std::vector<std::int64_t>>;
+
+/// Of a string, bytes or an object with __fspath__; else throws TypeError.
+std::filesystem::path path_of(nanobind::handle object);
 
 /// The service, or the default one of python/kiln/_services.py where it is None.
 ServicePtr service_or_default(const nanobind::object& service);

@@ -21,16 +21,6 @@ namespace {
 
 using Paths = std::vector<nb::object>;
 
-std::filesystem::path path_of(nb::handle object) {
-    PyObject* bytes = nullptr;
-    if (PyUnicode_FSConverter(object.ptr(), &bytes) == 0) nb::raise_python_error();
-    const nb::object owner = nb::steal(bytes);
-    char* data = nullptr;
-    Py_ssize_t size = 0;
-    if (PyBytes_AsStringAndSize(bytes, &data, &size) != 0) nb::raise_python_error();
-    return std::string(data, static_cast<std::size_t>(size));
-}
-
 std::vector<std::filesystem::path> paths_of(const Paths& objects) {
     std::vector<std::filesystem::path> paths;
     for (const nb::object& object : objects) paths.push_back(path_of(object));

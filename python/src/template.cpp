@@ -26,15 +26,14 @@ Template open(const Service& service, const nb::object& source, const std::strin
               const HeaderDict& headers) {
     if (nb::isinstance<PyTemplate>(source))
         return nb::cast<const PyTemplate&>(source).of.for_target(service.target());
-    const bool is_text = nb::isinstance<nb::str>(source);
-    const std::string text =
-        nb::cast<std::string>(is_text ? source : nb::module_::import_("os").attr("fspath")(source));
-    if (is_text && text.find('\n') != std::string::npos) {
+    if (!nb::isinstance<nb::str>(source)) return Template::load(path_of(source)).for_target(service.target());
+    const auto text = nb::cast<std::string>(source);
+    if (text.find('\n') != std::string::npos) {
         std::vector<Header> list;
         for (const auto& [name, content] : headers) list.push_back({name, content});
         return service.parse(text, file, std::move(list));
     }
-    if (!is_text || text.ends_with(".cu")) return Template::load(text).for_target(service.target());
+    if (text.ends_with(".cu")) return Template::load(text).for_target(service.target());
     return service.find(text);
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import sys
+from array import array
 from types import ModuleType
 
 import kiln
@@ -172,6 +173,75 @@ def test_an_output_that_can_not_be_written_in_place_is_an_error() -> None:
         kiln.softmax(x, out=np.zeros((6, 8), dtype=np.float32))
     with pytest.raises(ValueError, match="'out' has the shape"):
         kiln.gemm(np.ones((2, 3), np.float32), np.ones((3, 4), np.float32), out=np.zeros((4, 2), np.float32))
+
+
+def test_an_output_that_overlaps_an_input_is_an_error() -> None:
+    a, b = random(64, 64), random(64, 64)
+    with pytest.raises(ValueError, match="'out' overlaps 'b'"):
+        kiln.gemm(a, b, out=b)
+    with pytest.raises(ValueError, match="'out' overlaps 'a'"):
+        kiln.gemm(a, b, out=a)
+    batch = random(3, 64, 64)
+    with pytest.raises(ValueError, match="'out' overlaps 'a'"):
+        kiln.gemm(batch, random(3, 64, 64), out=batch)
+    bias = random(2, 64)
+    with pytest.raises(ValueError, match="'out' overlaps 'bias'"):
+        kiln.gemm(a[:2], b, bias=bias[1], out=bias)
+    with pytest.raises(ValueError, match="'out' overlaps 'x'"):
+        kiln.transpose(a, out=a)
+    with pytest.raises(ValueError, match="'out' overlaps 'x'"):
+        kiln.sum(a, out=a[3, :1])
+    with pytest.raises(ValueError, match="'out' overlaps 'x'"):
+        kiln.sum(a, axis=0, out=a[1])
+    q, k, v = (random(1, 2, 16, 64, dtype=np.float16) for _ in range(3))
+    with pytest.raises(ValueError, match="'out' overlaps 'v'"):
+        kiln.attention(q, k, v, out=v)
+    rows, offsets = q[0].swapaxes(0, 1).copy(), np.array([0, 16], np.int32)
+    with pytest.raises(ValueError, match="'out' overlaps 'q'"):
+        kiln.attention_packed(rows, rows.copy(), rows.copy(), offsets, out=rows)
+    lines = random(9, 50)
+    with pytest.raises(ValueError, match="'out' overlaps 'x'"):
+        kiln.softmax(lines[1:], out=lines[:-1])
+    with pytest.raises(ValueError, match="'out' overlaps 'weight'"):
+        kiln.layer_norm(random(1, 50), lines[0], lines[1], out=lines[:1])
+
+
+def test_what_reads_a_row_before_it_writes_it_may_write_it_in_place() -> None:
+    for columns in (5, 1000, 40000):
+        x = 10 * random(3, columns)
+        expected = np.exp(x - x.max(-1, keepdims=True))
+        expected /= expected.sum(-1, keepdims=True)
+        assert kiln.softmax(x, out=x) is x
+        np.testing.assert_allclose(x, expected, rtol=1e-4, atol=1e-7)
+        x, weight, bias = random(3, columns), random(columns), random(columns)
+        expected = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5) * weight + bias
+        kiln.layer_norm(x, weight, bias, out=x)
+        np.testing.assert_allclose(x, expected, atol=1e-4)
+    x = random(8, 8)  # a view of it that has to be copied first
+    expected = x.copy()
+    np.testing.assert_array_equal(kiln.transpose(x.T, out=x), expected)
+
+
+def test_arrays_without_columns_have_results() -> None:
+    for shape in ((4, 0), (2, 4, 0), (0, 5)):
+        assert kiln.softmax(np.zeros(shape, np.float32)).shape == shape
+    assert kiln.layer_norm(np.zeros((4, 0), np.float32), np.zeros(0, np.float32), np.zeros(0, np.float32)).shape == (4, 0)
+    np.testing.assert_array_equal(kiln.gemm(np.zeros((2, 3, 0), np.float32), np.zeros((0, 4), np.float32)), 0)
+
+
+def test_what_is_no_array_is_named() -> None:
+    with pytest.raises(TypeError, match="the argument 'x' is of the type memoryview"):
+        kiln.sum(memoryview(random(3, 4)))
+    with pytest.raises(TypeError, match="the argument 'x' is of the type array"):
+        kiln.softmax(array("f", [1, 2, 3]))
+    with pytest.raises(TypeError, match="the argument 'x' has masked elements"):
+        kiln.sum(np.ma.masked_array(np.ones(3, np.float32), mask=[True, False, False]))
+    with pytest.raises(kiln.TemplateError, match="missing.cu"):
+        kiln.Template(b"missing.cu")
+    with pytest.raises(TypeError, match="an operation is of a template"):
+        kiln.operation(b"gemm")
+    with pytest.raises(TypeError, match=r"the argument 'x'.*>f"):
+        kiln.operation("softmax", T="float")(np.ones((2, 3), ">f4"), np.ones((2, 3), np.float32))
 
 
 def test_copies_and_conversions_are_work_of_the_stream_that_is_given(host: kiln.Service, monkeypatch) -> None:

@@ -79,8 +79,9 @@ std::vector<std::string> archs_of(const Call& call, const Record& record) {
 /// The variants of a record for one target.
 class TargetVariants {
   public:
-    TargetVariants(const Service& service, const Record& record, bool for_all, PackContents& gathered)
-        : service_(service), arch_(service.target().arch), gathered_(gathered) {
+    TargetVariants(const Service& service, const Record& record, bool for_all, const Wisdom& usual,
+                   PackContents& gathered)
+        : service_(service), arch_(service.target().arch), usual_(usual), gathered_(gathered) {
         const auto is_meant = [&](const RecordedValues& one) {
             return for_all || one.arch == arch_ || (is_ptx(arch_) && one.backend == "cuda");
         };
@@ -147,13 +148,12 @@ class TargetVariants {
 
     /// An empty name, and those of all devices with this architecture.
     std::vector<Wisdom> possible_wisdom() const {
-        const Wisdom usual = Wisdom::usual();
         std::set<std::string> devices;
-        for (const WisdomEntry& entry : usual.entries())
+        for (const WisdomEntry& entry : usual_.entries())
             if (entry.arch == arch_) devices.insert(entry.device);
         std::vector<Wisdom> possible(1);
         for (const std::string& device : devices) {
-            possible.push_back(usual);
+            possible.push_back(usual_);
             possible.back().keep_if([&](const WisdomEntry& entry) { return entry.device == device; });
         }
         return possible;
@@ -161,6 +161,7 @@ class TargetVariants {
 
     const Service& service_;
     const std::string arch_;
+    const Wisdom& usual_;
     PackContents& gathered_;
     std::vector<Variant> variants_;
     std::unordered_set<Variant, Hash> known_;
@@ -229,6 +230,9 @@ PackContents gather(const Call& call) {
     if (archs.empty())
         throw UsageError("the record " + call.value("for") + " is empty: the application asked for nothing.");
     PackContents gathered;
+    std::string problem;
+    const Wisdom usual = Wisdom::usual(&problem);
+    call.terminal.note(problem);
     Warnings warnings(call.terminal);
     const std::vector<RecordPart> parts = parts_of(record, compile_options(call, warnings));
     for (const std::string& arch : archs) {
@@ -236,7 +240,7 @@ PackContents gather(const Call& call) {
             ServiceOptions options = given;
             options.arch = arch;
             const auto service = open_service(call, warnings, std::move(options), true);
-            const TargetVariants needed(*service, part, call.has("arch"), gathered);
+            const TargetVariants needed(*service, part, call.has("arch"), usual, gathered);
             compile_all(call, *service, needed.variants(), gathered);
             if (call.interrupts.signal() != 0) return gathered;
         }

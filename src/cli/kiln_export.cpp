@@ -25,8 +25,13 @@ namespace {
 constexpr std::size_t kCompilesAtOnce = 256;
 
 Wisdom wisdom_to_bake_in(const Call& call) {
-    if (!call.has("wisdom")) return Wisdom::usual();
     Wisdom all;
+    if (!call.has("wisdom")) {
+        std::string problem;
+        all = Wisdom::usual(&problem);
+        call.terminal.note(problem);
+        return all;
+    }
     for (const std::string& file : call.given["wisdom"].as<std::vector<std::string>>())
         all.merge(Wisdom::load(file));
     return all;

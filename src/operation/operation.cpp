@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -19,6 +20,7 @@
 #include "operation/shape_builder.h"
 #include "operation/workspace.h"
 #include "service/argument_types.h"
+#include "service/service_access.h"
 
 namespace kiln {
 namespace {
@@ -28,6 +30,13 @@ struct Scratch {
     std::byte* zero = nullptr;
     std::byte* plain = nullptr;
 };
+
+Wisdom usual_wisdom(const Service& service) {
+    std::string problem;
+    Wisdom wisdom = Wisdom::usual(&problem);
+    if (!problem.empty()) ServiceAccess::warn_once(service, problem);
+    return wisdom;
+}
 
 }  // namespace
 
@@ -40,7 +49,7 @@ struct Operation::State {
           device(service.device()),
           workspaces(device, options.allocator, options.max_streams),
           shapes(
-              service, of, fixed, options.wisdom ? *options.wisdom : Wisdom::usual(),
+              service, of, fixed, options.wisdom ? *options.wisdom : usual_wisdom(service),
               {options.when_missing == WhenMissing::substitute, options.reproducible, options.max_shapes}) {}
 
     bool is_of_this_process() const { return generation == fork_generation(); }
@@ -153,6 +162,8 @@ Operation& Operation::operator=(Operation&& other) noexcept {
 }
 
 Operation::State& Operation::state() const {
+    if (state_.load(std::memory_order_relaxed) == nullptr)
+        throw UsageError("this operation is empty: it was moved from");
     return state_of_this_process(state_, [](const State& parent) {
         return std::make_unique<State>(parent.service, parent.of, parent.fixed, parent.options);
     });

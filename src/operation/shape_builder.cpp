@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "base/blocked_signals.h"
+#include "service/service_access.h"
 #include "tune/problem_space.h"
 
 namespace kiln {
@@ -296,6 +297,7 @@ std::vector<ShapeBuilder::Plan> ShapeBuilder::prepare(std::span<const Sizes> sha
         std::optional<Choice> choice;
         std::future<Compiled> binary;
     };
+    const bool in_parallel = !ServiceAccess::is_in_callback(service_);
     std::vector<Wanted> wanted;
     std::exception_ptr first;
     const auto attempt = [&](const auto& work) {
@@ -311,7 +313,7 @@ std::vector<ShapeBuilder::Plan> ShapeBuilder::prepare(std::span<const Sizes> sha
             one.plan = best_plan(one.key);
             if (!one.plan) {
                 one.choice = choose(one.key);
-                one.binary = service_.compile_async(one.choice->variant);
+                if (in_parallel) one.binary = service_.compile_async(one.choice->variant);
             }
             wanted.push_back(std::move(one));
         });
@@ -322,7 +324,7 @@ std::vector<ShapeBuilder::Plan> ShapeBuilder::prepare(std::span<const Sizes> sha
             if (!one.plan) {
                 const Variant best = one.choice->variant;
                 one.plan = publish_best(one.key, std::move(*one.choice), [&] {
-                    static_cast<void>(one.binary.get());
+                    if (in_parallel) static_cast<void>(one.binary.get());
                     return service_.build(best);
                 });
             }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory that a stream outgrows is released in that stream's order, so that launches that use it still have it.
+// Memory that a stream outgrows is released in that stream's order, so that launches that use it still have it. What launches
+// use that were captured is kept until the operation ends: their graph may be launched again at any time.
 #include "operation/workspace.h"
 
 #include <kiln/error.h>
@@ -48,7 +49,9 @@ std::shared_ptr<Workspaces::OfStream> Workspaces::of(std::uintptr_t stream) {
         streams_.erase(place);
         const std::lock_guard of_stream(oldest->mutex);
         oldest->is_evicted = true;
-        free(*oldest);
+        for (Memory* memory : {&oldest->zero, &oldest->plain})
+            if (const Memory old = std::exchange(*memory, {}); !keep(old, oldest->last))
+                free(old, oldest->last);
     }
     streams_.push_back(std::make_shared<OfStream>());
     streams_.back()->stream = stream;
@@ -82,6 +85,8 @@ Workspaces::Lease Workspaces::lease(StreamRef stream, std::size_t zero_bytes, st
                 signature.sizes(shape));
         grow(memory->zero, zero_bytes, true, stream);
         grow(memory->plain, plain_bytes, false, stream);
+    } else if (!(memory->zero.is_captured && memory->plain.is_captured) && device_.is_capturing(stream)) {
+        memory->zero.is_captured = memory->plain.is_captured = true;
     }
     return {std::move(memory), std::move(lock)};
 }
@@ -107,23 +112,27 @@ void Workspaces::grow(Memory& memory, std::size_t bytes, bool is_zero, StreamRef
         throw;
     }
     const Memory old = std::exchange(memory, {data, bytes});
-    if (old.data == nullptr) return;
+    if (old.data == nullptr || keep(old, stream)) return;
     if (allocator_.release)
         allocator_.release(old.data, old.bytes, stream);
     else
         device_.driver()->release_async(old.data, stream.handle());
 }
 
+bool Workspaces::keep(const Memory& memory, StreamRef stream) {
+    if (!memory.is_captured) return false;
+    const std::lock_guard lock(kept_mutex_);
+    kept_.push_back({memory, stream.plain()});
+    return true;
+}
+
 // The stream may be gone: what is freed here is freed for all streams at once.
-void Workspaces::free(OfStream& of) noexcept {
-    for (Memory* memory : {&of.zero, &of.plain}) {
-        const Memory old = std::exchange(*memory, {});
-        if (old.data == nullptr) continue;
-        if (allocator_.release)
-            allocator_.release(old.data, old.bytes, of.last);
-        else
-            device_.driver()->release(old.data);
-    }
+void Workspaces::free(const Memory& memory, StreamRef last) noexcept {
+    if (memory.data == nullptr) return;
+    if (allocator_.release)
+        allocator_.release(memory.data, memory.bytes, last);
+    else
+        device_.driver()->release(memory.data);
 }
 
 std::size_t Workspaces::streams() const {
@@ -138,6 +147,8 @@ std::size_t Workspaces::bytes() const {
         const std::lock_guard of_stream(one->mutex);
         bytes += one->zero.bytes + one->plain.bytes;
     }
+    const std::lock_guard kept(kept_mutex_);
+    for (const auto& [memory, last] : kept_) bytes += memory.bytes;
     return bytes;
 }
 
@@ -146,9 +157,12 @@ void Workspaces::release() {
     for (const auto& one : streams_) {
         const std::lock_guard of_stream(one->mutex);
         one->is_evicted = true;
-        free(*one);
+        for (Memory* memory : {&one->zero, &one->plain}) free(std::exchange(*memory, {}), one->last);
     }
     streams_.clear();
+    const std::lock_guard kept(kept_mutex_);
+    for (const auto& [memory, last] : kept_) free(memory, last);
+    kept_.clear();
 }
 
 }  // namespace kiln

@@ -33,6 +33,7 @@ class Workspaces {
     struct Memory {
         void* data = nullptr;
         std::size_t bytes = 0;
+        bool is_captured = false;  ///< by launches of a graph
     };
     struct OfStream {
         std::uintptr_t stream = 0;
@@ -63,18 +64,27 @@ class Workspaces {
 
     std::size_t streams() const;
     std::size_t bytes() const;
+    /// What launches use that were captured, too.
     void release();
 
   private:
     std::shared_ptr<OfStream> of(std::uintptr_t stream);
     void grow(Memory& memory, std::size_t bytes, bool is_zero, StreamRef stream);
-    void free(OfStream& of) noexcept;
+    /// Whether it is kept, since a graph's launches use it: else the caller frees it.
+    bool keep(const Memory& memory, StreamRef stream);
+    void free(const Memory& memory, StreamRef last) noexcept;
 
     const Device device_;
     const WorkspaceAllocator allocator_;
     const std::size_t most_streams_;
     mutable std::mutex mutex_;
     std::vector<std::shared_ptr<OfStream>> streams_;
+    struct Kept {
+        Memory memory;
+        StreamRef last;
+    };
+    mutable std::mutex kept_mutex_;       ///< the last to be locked
+    std::vector<Kept> kept_;              ///< of streams that outgrew it or were evicted, but graphs use it
     std::atomic<std::uint64_t> time_{0};  ///< counts streams that came
     /// What each thread had last: most threads use one stream, and find its workspace without `mutex_`.
     struct alignas(64) Last {

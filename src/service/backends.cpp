@@ -16,6 +16,7 @@
 #include "base/words.h"
 #include "device/driver.h"
 #include "format/format.h"
+#include "service/absolute_paths.h"
 
 namespace kiln {
 namespace {
@@ -112,7 +113,8 @@ SharedMemory disk_memory(std::shared_ptr<DiskCache> disk, DiskCache::Memory whic
 
 IncludeTree include_tree(const ServiceOptions& options, Compiler& compiler, SharedMemory memory) {
     std::vector<std::filesystem::path> directories = options.include_directories;
-    for (auto& directory : config::include_directories()) directories.push_back(std::move(directory));
+    for (const auto& directory : config::include_directories())
+        directories.push_back(absolute_path(directory));
     return IncludeTree(
         std::move(directories), [&compiler] { return compiler.include_directories(); }, std::move(memory),
         [&compiler] {

@@ -56,10 +56,12 @@ void Background::post(std::function<void()> task) {
         const std::lock_guard lock(pool_->mutex);
         if (pool_->threads.empty() && !pool_->is_finished) pool_->start(threads_);
         // The thread of a task that posts one goes on until nothing is left.
-        if (!pool_->threads.empty() || pool_->tasks.get_executor().running_in_this_thread())
+        if (!pool_->threads.empty() || is_this_thread())
             return boost::asio::post(pool_->tasks, std::move(task));
     }
     task();
 }
+
+bool Background::is_this_thread() const { return pool_->tasks.get_executor().running_in_this_thread(); }
 
 }  // namespace kiln

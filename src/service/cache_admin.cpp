@@ -124,13 +124,13 @@ Cache::~Cache() = default;
 Cache::Cache(Cache&&) noexcept = default;
 Cache& Cache::operator=(Cache&&) noexcept = default;
 
-const std::filesystem::path& Cache::directory() const { return state_->disk->directory(); }
+const std::filesystem::path& Cache::directory() const { return state_of(state_).disk->directory(); }
 
 std::vector<CacheEntry> Cache::entries() const {
     std::vector<CacheEntry> entries;
-    for (const auto& item : items_by_use(*state_->disk)) {
+    for (const auto& item : items_by_use(*state_of(state_).disk)) {
         std::string reason;
-        auto read = read_entry(item.digest, state_->disk->read(item.digest, reason), reason);
+        auto read = read_entry(item.digest, state_of(state_).disk->read(item.digest, reason), reason);
         if (!read) continue;
         read->summary.last_used = item.last_used;
         entries.push_back(std::move(read->summary));
@@ -139,7 +139,7 @@ std::vector<CacheEntry> Cache::entries() const {
 }
 
 CacheEntryDetails Cache::entry(std::string_view key) const {
-    const auto& disk = *state_->disk;
+    const auto& disk = *state_of(state_).disk;
     const auto items = disk.items();
     const std::string digest = resolve_key(disk, key, items);
     std::string reason;
@@ -155,9 +155,9 @@ CacheEntryDetails Cache::entry(std::string_view key) const {
             disk.entry_path(digest).string()};
 }
 
-CacheUsage Cache::usage() const { return state_->disk->usage(); }
-CacheVerification Cache::verify(bool remove) { return state_->disk->verify(remove); }
-CacheTransfer Cache::prune(std::uint64_t limit_bytes) { return state_->disk->prune(limit_bytes); }
-CacheTransfer Cache::clear() { return state_->disk->clear(); }
+CacheUsage Cache::usage() const { return state_of(state_).disk->usage(); }
+CacheVerification Cache::verify(bool remove) { return state_of(state_).disk->verify(remove); }
+CacheTransfer Cache::prune(std::uint64_t limit_bytes) { return state_of(state_).disk->prune(limit_bytes); }
+CacheTransfer Cache::clear() { return state_of(state_).disk->clear(); }
 
 }  // namespace kiln

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <kiln/cache.h>
+#include <kiln/error.h>
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,6 +22,13 @@ struct Cache::State {
     std::shared_ptr<DiskCache> disk;      ///< always there
     std::unique_ptr<RemoteCache> remote;  ///< nullptr: none
 };
+
+/// Of a Cache. Throws UsageError for one that was moved from.
+template <class State>
+State& state_of(const std::unique_ptr<State>& state) {
+    if (!state) throw UsageError("this cache is empty: it was moved from");
+    return *state;
+}
 
 struct ReadEntry {
     CacheEntry summary;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/config.h"
+#include "service/absolute_paths.h"
 
 namespace kiln {
 
@@ -49,6 +50,7 @@ RemoteOptions remote_options(const CacheOptions& options) {
 
 std::unique_ptr<RemoteCache> open_remote(const CacheOptions& options) {
     auto remote = remote_options(options);
+    remote.ca_file = absolute_path(remote.ca_file);  // is read at the first connection
     return remote.url.empty() ? nullptr : std::make_unique<RemoteCache>(std::move(remote));
 }
 

@@ -98,7 +98,7 @@ void report(const CacheProgress& progress, std::uint64_t done, std::uint64_t tot
 }  // namespace
 
 CacheTransfer Cache::pack(const std::filesystem::path& file, const std::vector<std::string>& keys) const {
-    const auto& disk = *state_->disk;
+    const auto& disk = *state_of(state_).disk;
     // The most recently used first: of several that fit, a look-up takes the first.
     const auto items = items_by_use(disk);
     std::unordered_set<std::string> wanted;
@@ -137,9 +137,9 @@ CacheTransfer Cache::pack(const std::filesystem::path& file, const std::vector<s
 }
 
 CacheTransfer Cache::unpack(const std::filesystem::path& file) {
-    const SeedPack pack = open_pack(file, trust_of(state_->options));
+    const SeedPack pack = open_pack(file, trust_of(state_of(state_).options));
     CacheTransfer transfer;
-    EntryImporter intake(*state_->disk, file.string(), transfer);
+    EntryImporter intake(*state_of(state_).disk, file.string(), transfer);
     for (std::size_t i = 0; i < pack.size(); ++i) {
         const std::string digest = pack.digest(i);
         if (intake.has(digest)) {
@@ -153,11 +153,11 @@ CacheTransfer Cache::unpack(const std::filesystem::path& file) {
 }
 
 CacheTransfer Cache::push(const CacheProgress& progress, std::stop_token stop) {
-    auto& remote = required(state_->remote);
+    auto& remote = required(state_of(state_).remote);
     if (remote.read_only())
         throw CacheError("nothing can be pushed to " + remote.place() +
                          ": it is set to be read only (KILN_REMOTE_MODE)");
-    const auto& disk = *state_->disk;
+    const auto& disk = *state_of(state_).disk;
     CacheTransfer transfer;
     std::uint64_t done = 0;
     // The most recently used first: should it be stopped, those are there.
@@ -184,7 +184,7 @@ CacheTransfer Cache::push(const CacheProgress& progress, std::stop_token stop) {
 }
 
 CacheTransfer Cache::pull(const CacheProgress& progress, std::stop_token stop) {
-    auto& remote = required(state_->remote);
+    auto& remote = required(state_of(state_).remote);
     std::vector<std::string> digests;
     const auto note = [&](const std::string& digest) {
         digests.push_back(digest);
@@ -192,7 +192,7 @@ CacheTransfer Cache::pull(const CacheProgress& progress, std::stop_token stop) {
     };
     remote.for_each(note, stop);
     CacheTransfer transfer;
-    EntryImporter intake(*state_->disk, remote.place(), transfer);
+    EntryImporter intake(*state_of(state_).disk, remote.place(), transfer);
     std::uint64_t done = 0;
     for (const auto& digest : digests) {
         if (stop.stop_requested()) break;

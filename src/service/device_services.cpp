@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/fork.h"
+#include "service/absolute_paths.h"
 #include "service/backends.h"
 
 namespace kiln {
@@ -49,7 +50,8 @@ struct DeviceServices::State {
     }
 };
 
-DeviceServices::DeviceServices(ServiceOptions options) : options_(std::move(options)), state_(nullptr) {
+DeviceServices::DeviceServices(ServiceOptions options)
+    : options_(with_absolute_paths(std::move(options))), state_(nullptr) {
     if (!options_.context.is_primary())
         throw UsageError(
             "DeviceServices work in the devices' primary contexts, and ServiceOptions::context is another "

@@ -13,10 +13,12 @@
 #include "base/fork.h"
 #include "base/profiler_ranges.h"
 #include "format/printable.h"
+#include "service/absolute_paths.h"
 #include "service/background.h"
 #include "service/bound_templates.h"
 #include "service/builder.h"
 #include "service/recorder.h"
+#include "service/service_access.h"
 #include "service/stored_variants.h"
 
 namespace kiln {
@@ -127,14 +129,6 @@ class ServiceState {
 
 namespace {
 
-/// These paths stay those of the beginning, also for a child of fork() and for another device.
-ServiceOptions with_absolute_paths(ServiceOptions options) {
-    for (std::filesystem::path& directory : options.template_directories)
-        directory = std::filesystem::absolute(directory);
-    if (!options.record.empty()) options.record = std::filesystem::absolute(options.record);
-    return options;
-}
-
 /// When its turn comes.
 void check_wanted(const Variant& variant, const std::stop_token& stop) {
     if (stop.stop_requested())
@@ -222,6 +216,14 @@ std::future<Compiled> Service::compile_async(const Variant& variant, std::stop_t
 
 void Service::record(const Template& of, const Values& fixed, const Sizes& sizes) const {
     if (ServiceState& current = state(); current.recorder_) current.recorder_->note(of, fixed, sizes);
+}
+
+void ServiceAccess::warn_once(const Service& service, const std::string& text) {
+    service.state().builds_->events.warn_once(text);
+}
+
+bool ServiceAccess::is_in_callback(const Service& service) {
+    return service.state().background_.is_this_thread();
 }
 
 BuildKey Service::key(const Variant& variant) const { return state().builder_.key(source(variant)); }

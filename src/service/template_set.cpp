@@ -172,9 +172,25 @@ void TemplateSet::State::load_all() {
                 errors_.push_back(error);
             }
         };
+        std::vector<Template> found;
         attempt([&] {
-            for (const auto& file : template_files(directory)) attempt([&] { add(Template::load(file)); });
+            for (const auto& file : template_files(directory))
+                attempt([&] { found.push_back(Template::load(file)); });
         });
+        // NAME.cu first, which find() takes.
+        std::ranges::stable_partition(found, [](const Template& one) {
+            return std::filesystem::path(one.file()).stem() == one.name();
+        });
+        std::map<std::string, std::string> files;
+        for (const Template& one : found) {
+            const auto [known, is_new] = files.try_emplace(one.name(), one.file());
+            if (is_new)
+                add(one);
+            else
+                errors_.emplace_back(one.file(), 0, 0,
+                                     "the template " + one.name() + " is also in " + known->second +
+                                         ", of the same directory; rename or remove one of them");
+        }
     }
     for (const auto& file : embedded_files()) {
         if (file.name.ends_with(".cu")) add(parse_embedded(file));

@@ -42,20 +42,21 @@ std::optional<std::string_view> prelude_text(std::string_view name) {
     return found->text;
 }
 
-// All names begin in the template's directory, so that the answer for a file next to a header below it would be no without a word.
-void check_questions(const std::vector<IncludedName>& names, const std::string& header,
-                     const std::string& file, const HeaderFinder& find) {
+// All names begin in the template's directory. C++ takes a file next to the header that has the name, so that one there would
+// be missed, or another one of its name taken, without a word.
+void check_places(const std::vector<IncludedName>& names, const std::string& header, const std::string& file,
+                  const HeaderFinder& find) {
     const std::filesystem::path folder = std::filesystem::path(header).parent_path();
     for (const IncludedName& one : names) {
-        if (!one.is_question || !one.is_quoted || folder.empty() || find(one.name)) continue;
+        if (!one.is_quoted || folder.empty() || (one.is_question && find(one.name))) continue;
         const std::string beside = (folder / one.name).generic_string();
         if (find(beside))
-            throw TemplateError(
-                file, one.line, one.column,
-                "__has_include(" + one.text() +
-                    ") asks for a file in the template's directory, and there is one next to this "
-                    "header; write \"" +
-                    beside + "\"");
+            throw TemplateError(file, one.line, one.column,
+                                (one.is_question ? "__has_include(" + one.text() + ") asks for"
+                                                 : "#include " + one.text() + " takes") +
+                                    " a file in the template's directory, and there is one next to this "
+                                    "header; write \"" +
+                                    beside + "\"");
     }
 }
 
@@ -102,7 +103,7 @@ Includes::Includes(std::string_view text, const std::string& file, const HeaderF
         if (entry.own) {
             const std::string own_file = (directory / name).string();
             entry.includes = checked_includes(*entry.own, own_file);
-            check_questions(entry.includes, name, own_file, find);
+            check_places(entry.includes, name, own_file, find);
         } else {
             for (std::string& included : included_names(entry.prelude))
                 entry.includes.push_back({std::move(included)});

@@ -18,11 +18,16 @@
 namespace kiln {
 namespace {
 
+constexpr double kMostSeconds = 1e9;  // what a clock counts in nanoseconds ends at nine times as many
+
 void check_templates(std::span<const Template> templates, const TuneOptions& options) {
     if (templates.empty()) throw UsageError("there is no template to tune.");
     if (options.shards == 0 || options.shard >= options.shards)
         throw UsageError(
             formatted("shard {} of {} does not exist: shards count from 0.", options.shard, options.shards));
+    if (!(options.budget_seconds <= kMostSeconds))
+        throw UsageError(formatted("the budget is {} seconds; it is a number of seconds up to {}.",
+                                   options.budget_seconds, kMostSeconds));
     for (const Template& of : templates) {
         // An unknown parameter is reported by the template's own message.
         for (const auto& [name, value] : options.fixed)

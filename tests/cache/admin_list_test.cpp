@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <utility>
 
 #include "admin_support.h"
 #include "rejected.h"
@@ -49,6 +50,16 @@ TEST_F(AdminList, EntriesAreListedWithTheirParticularsMostRecentlyUsedFirst) {
     EXPECT_EQ(usage.entries, 3u);
     EXPECT_EQ(usage.bytes, entries[0].bytes + entries[1].bytes + entries[2].bytes);
     EXPECT_EQ(usage.limit_bytes, std::uint64_t{1} << 30);
+}
+
+TEST_F(AdminList, OneThatWasMovedFromIsRejected) {
+    fill(1, 1);
+    Cache cache(options());
+    const Cache moved(std::move(cache));
+    EXPECT_EQ(moved.usage().entries, 1u);
+    // NOLINTNEXTLINE(bugprone-use-after-move): what is tested
+    EXPECT_THAT(rejected([&] { cache.usage(); }), HasSubstr("moved from"));
+    EXPECT_THAT(rejected([&] { cache.push(); }), HasSubstr("moved from"));
 }
 
 TEST_F(AdminList, ListingMarksNothingAsUsed) {

@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "scale_kernel.h"
+#include "working_directory.h"
 
 namespace kiln {
 namespace {
@@ -172,23 +173,19 @@ TEST_F(Recording, HasTheOptionsOfTheService) {
 
 // A daemon or a notebook goes elsewhere.
 TEST_F(Recording, RelativePathsAreThoseOfTheBeginning) {
-    struct Back {
-        const std::filesystem::path before = std::filesystem::current_path();
-        ~Back() { std::filesystem::current_path(before); }
-    } back;
     for (const char* folder : {"here", "there"}) {
         std::filesystem::create_directories(directory.path() / folder / "templates");
         std::string text = test::kScale;
         text.replace(text.find("y = FACTOR"), 1, folder);
         std::ofstream(directory.path() / folder / "templates" / "scale.cu") << text;
     }
-    std::filesystem::current_path(directory.path() / "here");
+    const test::WorkingDirectory in(directory.path() / "here");
     ServiceOptions relative = options();
     relative.record = "app.json";
     relative.template_directories = {"templates"};
     {
         Service service(relative);
-        std::filesystem::current_path(directory.path() / "there");
+        in.go(directory.path() / "there");
         const Template of = service.find("scale");
         EXPECT_THAT(of.summary(), HasSubstr("here"));
         service.build<ScaleFn>(of.variant({{"FACTOR", 3}}));

@@ -224,6 +224,26 @@ TEST_F(ServiceTest, ADirectoryOfTemplatesGoesBeforeTheBuiltInOnes) {
     EXPECT_THROW(Service{with_directory}, TemplateError);
 }
 
+// A copy, say, whose name sorts before the template's own file.
+TEST_F(ServiceTest, TwoFilesOfOneTemplateAreAnErrorAndTheOneOfItsNameIsUsed) {
+    auto with_directory = options();
+    with_directory.template_directories = {directory.path() / "templates"};
+    std::filesystem::create_directory(with_directory.template_directories[0]);
+    const auto mine = with_directory.template_directories[0] / "scale.cu",
+               copy = with_directory.template_directories[0] / "scale-old.cu";
+    write_text(mine, kScale);
+    write_text(copy, kScale);
+    Service service(with_directory);
+    for (const Template& one : service.readable_templates())
+        if (one.name() == "scale") EXPECT_EQ(one.file(), mine.string());
+    ASSERT_EQ(warnings.size(), 1u);
+    EXPECT_NE(warnings[0].find(copy.string() + ": the template scale is also in " + mine.string()),
+              std::string::npos)
+        << warnings[0];
+    EXPECT_THROW(service.templates(), TemplateError);
+    EXPECT_EQ(service.find("scale").file(), mine.string());
+}
+
 TEST_F(ServiceTest, ADirectoryOfTemplatesThatCannotBeReadIsATemplateError) {
     const auto place = directory.path() / "templates";
     std::filesystem::create_directory(place);

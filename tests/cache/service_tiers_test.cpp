@@ -28,6 +28,7 @@
 #include "require.h"
 #include "scale_kernel.h"
 #include "scoped_variable.h"
+#include "working_directory.h"
 
 namespace kiln {
 namespace {
@@ -321,6 +322,54 @@ TEST_F(ServiceTiersTest, AChildOfForkBuildsWhateverItsParentWasDoing) {
             << "status " << status << " in round " << round;
     }
     over = true;
+}
+
+// As after daemon(3).
+TEST_F(ServiceTiersTest, RelativePathsAreThoseOfTheBeginningInAChildOfForkToo) {
+    const auto home = directory.path() / "home", elsewhere = directory.path() / "elsewhere";
+    std::filesystem::create_directories(home / "inc");
+    std::filesystem::create_directories(elsewhere);
+    write_text(home / "inc" / "factor.h", "#define MORE 3\n");
+    std::filesystem::rename(pack_of(1, 3), home / "app.pack");
+    const test::WorkingDirectory in(home);
+    auto relative = options();
+    relative.cache.directory = "cache";
+    relative.cache.seed_packs = {"app.pack"};
+    relative.include_directories = {"inc"};
+    std::string text = test::kScale;
+    text.replace(text.find("#include"), 0, "#include <factor.h>\n");
+    text.replace(text.find("= FACTOR"), 8, "= MORE * FACTOR");
+    DeviceServices later(relative);
+    Service service(relative);
+    const Variant with_header = service.parse(text, "scale.cu").variant();
+    service.compile(with_header);
+    in.go(elsewhere);
+    EXPECT_EQ(later.of(0).cache_directory(), home / "cache");
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+        const bool is_same = service.cache_directory() == home / "cache" &&
+                             service.compile(scale_variant(service, 2)).origin == Origin::seed &&
+                             service.compile(with_header).origin == Origin::disk;
+        ::_exit(is_same ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    EXPECT_TRUE(std::filesystem::is_empty(elsewhere));
+}
+
+// The same for directories that the environment names, in one process.
+TEST_F(ServiceTiersTest, RelativeIncludeDirectoriesOfTheEnvironmentAreThoseOfTheBeginning) {
+    std::filesystem::create_directories(directory.path() / "inc");
+    write_text(directory.path() / "inc" / "factor.h", "#define MORE 3\n");
+    const test::WorkingDirectory in(directory.path());
+    const test::ScopedVariable path("KILN_INCLUDE_PATH", "inc");
+    Service service(options());
+    in.go("/");
+    std::string text = test::kScale;
+    text.replace(text.find("#include"), 0, "#include <factor.h>\n");
+    EXPECT_EQ(service.compile(service.parse(text, "scale.cu").variant()).origin, Origin::compiled);
 }
 
 TEST_F(ServiceTiersTest, AServiceOfStaticDurationEndsWell) {

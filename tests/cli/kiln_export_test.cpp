@@ -58,6 +58,14 @@ TEST_F(KilnExport, LeavesAloneWhatKilnDidNotWrite) {
     EXPECT_THAT(read_text_if_exists(mine).value(), HasSubstr("\"tiny ADD=2 MUL=1\""));
 }
 
+TEST_F(KilnExport, SaysWhyTheUsersWisdomIsIgnored) {
+    const Outcome outcome = run({"export", write("manifest.txt", "tiny @cuda:sm_80\n"), "--template-dir",
+                                 templates(), "--output", path("out").string()},
+                                {{"KILN_WISDOM", write("wisdom.txt", "cut\n")}});
+    KILN_REQUIRE_OR_SKIP("nvrtc", outcome.err.find("NVRTC") == std::string::npos, outcome.err);
+    EXPECT_THAT(outcome.err, HasSubstr("wisdom.txt is ignored"));
+}
+
 TEST_F(KilnExport, SaysWhatCantBeExported) {
     const std::string out = path("out").string();
     expect_error(export_lines("tiny @cuda:sm_80\n"), 2, {"--output DIR"});

@@ -21,12 +21,12 @@ using ::testing::IsEmpty;
 class PackFor : public Kiln {
   protected:
     std::string pack() const { return path("app.pack").string(); }
-    Outcome pack_for(const Record& record, Arguments more = {}) const {
+    Outcome pack_for(const Record& record, Arguments more = {}, Environment more_variables = {}) const {
         Arguments arguments = {
             "cache",          "pack",     pack(), "--for", write("app.json", record.text()),
             "--template-dir", templates()};
         arguments.insert(arguments.end(), more.begin(), more.end());
-        return run(std::move(arguments));
+        return run(std::move(arguments), std::move(more_variables));
     }
     /// "sm_80 gemm_mma BM=..."
     std::set<std::string> packed() const {
@@ -75,6 +75,14 @@ TEST_F(PackFor, ServesWhatTheApplicationAskedFor) {
     sum.prepare(Sizes{{"n", 1000}});
     EXPECT_EQ(service.counters().compiles, 0U);
     EXPECT_THROW(service.build(service.find("tiny").variant({{"ADD", 4}})), BuildError);
+}
+
+TEST_F(PackFor, SaysWhyTheUsersWisdomIsIgnored) {
+    Record record;
+    record.add({"tiny", {{"ADD", "3"}}, "host", std::string(host_arch())});
+    const Outcome outcome = pack_for(record, {}, {{"KILN_WISDOM", write("wisdom.txt", "cut\n")}});
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("wisdom.txt is ignored"));
 }
 
 TEST_F(PackFor, SaysThatTheCacheDoesNotHoldAll) {

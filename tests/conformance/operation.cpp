@@ -12,16 +12,20 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <future>
+#include <limits>
+#include <memory>
 #include <optional>
 #include <random>
 #include <span>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/file.h"
@@ -279,6 +283,81 @@ TEST_F(OperationOnHost, WorkspaceComesFromTheCallersAllocator) {
     EXPECT_THAT(rejected([&] { Operation(service, shift(), {}, options); }), HasSubstr("release"));
 }
 
+// A server has graphs of the small shapes and calls for the large ones.
+TEST_F(OperationOnHost, WorkspaceOfAGraphIsKeptWhenItsStreamOutgrowsItOrIsEvicted) {
+    OperationOptions options = options_with();
+    options.max_streams = 1;
+    std::size_t allocated = 0, released = 0;
+    options.allocator.allocate = [&](std::size_t bytes, StreamRef) {
+        allocated += bytes;
+        return std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+    };
+    options.allocator.release = [&](void* memory, std::size_t bytes, StreamRef) {
+        released += bytes;
+        std::fill_n(static_cast<char*>(memory), bytes,
+                    '\x55');  // of another owner: tickets that are not zero spoil y
+        std::free(memory);
+    };
+    {
+        const Operation operation(service, shift(), {}, options);
+        const Stream stream = service.device().stream();
+        const Sizes shape{{"n", 100}};
+        operation.prepare(std::span(&shape, 1), stream);
+        const std::size_t of_graph = allocated;
+        std::vector<float> x(100), y(100);
+        int step = 0;
+        const Graph graph = Graph::capture(stream, [&] {
+            operation(stream, shape, {{"x", x.data()}, {"y", y.data()}, {"step", &step}});
+        });
+        const auto expect_launches = [&](float value) {
+            std::ranges::fill(x, value);
+            graph.launch(stream);
+            EXPECT_THAT(y, testing::Each(2 * (value + 1)));
+        };
+        expect_launches(1);
+        by_position(operation, 10000, stream);
+        EXPECT_EQ(released, 0u) << "outgrown";
+        expect_launches(2);
+        EXPECT_EQ(operation.usage().workspace_bytes, allocated);
+        by_position(operation, 100, StreamRef::per_thread_default());
+        EXPECT_GT(released, 0u) << "no graph has what the stream had since";
+        EXPECT_GE(allocated - released, of_graph) << "evicted";
+        expect_launches(3);
+        operation.release();
+        EXPECT_EQ(released, allocated);
+    }
+    EXPECT_EQ(released, allocated);
+}
+
+TEST_F(OperationOnHost, OneThatWasMovedFromIsRejected) {
+    Operation operation(service, shift(), {}, options_with());
+    const Operation moved(std::move(operation));
+    EXPECT_EQ(by_position(moved, 100), 2);
+    // NOLINTNEXTLINE(bugprone-use-after-move): what is tested
+    EXPECT_THAT(rejected([&] { operation.prepare({{"n", 100}}); }), HasSubstr("moved from"));
+    EXPECT_THAT(rejected([&] { by_position(operation, 100); }), HasSubstr("moved from"));
+}
+
+// Though the callback has the only thread that builds in the background.
+TEST_F(OperationOnHost, ACallbackOfABuildPreparesShapes) {
+    ServiceOptions one_worker = this->options();
+    one_worker.workers = 1;
+    auto building = std::make_unique<Service>(one_worker);
+    const Template of = building->parse(kShift, "shift.cu");
+    auto operation = std::make_unique<Operation>(*building, of, Values{}, options_with());
+    std::promise<void> prepared;
+    building->build_async(of.variant(), [&](AnyKernel, std::exception_ptr) {
+        operation->prepare({{"n", 100}});
+        prepared.set_value();
+    });
+    if (prepared.get_future().wait_for(std::chrono::minutes(2)) != std::future_status::ready) {
+        static_cast<void>(operation.release());  // they would wait for it
+        static_cast<void>(building.release());
+        FAIL() << "it waits for a build behind its own";
+    }
+    EXPECT_EQ(operation->usage().shapes, 1u);
+}
+
 TEST_F(OperationOnHost, BadArgumentsAreNamed) {
     const Operation operation(service, shift(), {}, options_with());
     float x[4] = {}, y[4] = {};
@@ -309,6 +388,26 @@ TEST_F(OperationOnHost, BadArgumentsAreNamed) {
         HasSubstr("Fn has 3 arguments and the operation has 4"));
     EXPECT_THAT(rejected([&] { Operation(service, service.parse(test::kScale, "scale.cu")); }),
                 HasSubstr("can't be an operation"));
+}
+
+TEST_F(OperationOnHost, WisdomOfTheUserThatIsIgnoredIsAWarning) {
+    const auto file = directory.path() / "wisdom.txt";
+    write_text(file, "cut\n");
+    const test::ScopedVariable wisdom("KILN_WISDOM", file.string());
+    for (int i = 0; i < 2; ++i) EXPECT_NO_THROW(Operation(service, shift()));
+    ASSERT_EQ(warnings.size(), 1u);
+    EXPECT_THAT(warnings[0], HasSubstr(file.string() + " is ignored"));
+}
+
+TEST_F(OperationOnHost, TuningForATimeThatIsNoNumberIsRejected) {
+    OperationOptions options;
+    options.wisdom.emplace();
+    const Operation sum(service, "sum", {{"T", Value("float")}}, options);
+    sum.prepare({{"n", 50}});
+    for (const double seconds : {std::numeric_limits<double>::quiet_NaN(), HUGE_VAL, 1e10})
+        EXPECT_THAT(rejected([&] { sum.tune_pending(std::chrono::duration<double>(seconds)); }),
+                    HasSubstr("the budget is"))
+            << seconds;
 }
 
 // A short time is for the shapes that were seen first; the others have their turn later.

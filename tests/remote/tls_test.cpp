@@ -8,6 +8,8 @@
 #include "base/process.h"
 #include "cache/redis_tls.h"
 #include "remote_support.h"
+#include "service/cache_setup.h"
+#include "working_directory.h"
 
 namespace kiln::test {
 namespace {
@@ -71,6 +73,17 @@ TEST_F(RemoteTls, EntriesPassByNameAndByAddress) {
         EXPECT_EQ(cache.find(sample_.key).entry, sample_.entry) << cache.problem();
         EXPECT_EQ(cache.try_lease(sample_.key.digest).right, RemoteCache::Right::mine);
     }
+}
+
+TEST_F(RemoteTls, ARelativeFileOfCertificatesIsThatOfTheBeginning) {
+    const auto server = start("IP:127.0.0.1");
+    CacheOptions relative;
+    relative.remote = options(*server, "127.0.0.1", "");
+    relative.remote->ca_file = "ca.pem";
+    const WorkingDirectory in(directory_.path());
+    const auto cache = open_remote(relative);
+    in.go("/");
+    EXPECT_TRUE(cache->store(sample_.key.digest, sample_.entry)) << cache->problem();
 }
 
 TEST_F(RemoteTls, WhoIsNotTrustedIsNotUsed) {

@@ -71,7 +71,8 @@ TEST(Includes, HeadersOfAnotherBackendStayOut) {
             return "#include \"kiln/device_cuda.h\"\n#include \"kiln/device_hip.h\"\n#include "
                    "\"kiln/device_host.h\"\n";
         if (name == "kiln/device_host.h") return "#include \"kiln/host_abi.h\"\n#include \"math.h\"\n";
-        return "";
+        const bool is_next_to_one = name.starts_with("kiln/kiln/") || name == "kiln/math.h";
+        return is_next_to_one ? std::nullopt : std::optional<std::string>("");
     };
     const Includes includes("", "k.cu", find);
     EXPECT_EQ(names(includes.headers(Backend::cuda)), (Strings{"kiln/device.h", "kiln/device_cuda.h"}));
@@ -174,6 +175,20 @@ TEST(Includes, AQuestionForAFileNextToAHeaderBelowIsRejected) {
         testing::AllOf(testing::StartsWith("dir/sub/a.h:2:5: "), testing::HasSubstr("write \"sub/b.h\"")));
     EXPECT_EQ(error_of("#include \"sub/a.h\"\n", {headers[0], headers[1], {"b.h", ""}}), "");
     EXPECT_EQ(error_of("#include \"sub/a.h\"\n", {headers[0]}), "");
+}
+
+// C++ takes the one next to the header.
+TEST(Includes, AnIncludeOfAFileNextToAHeaderBelowIsRejected) {
+    std::vector<Header> headers = {{"sub/a.h", "\n#include \"b.h\"\n"}, {"sub/b.h", ""}};
+    for (int i = 0; i < 2; ++i) {
+        EXPECT_THAT(error_of("#include \"sub/a.h\"\n", headers),
+                    testing::AllOf(testing::StartsWith("dir/sub/a.h:2:1: #include \"b.h\" takes"),
+                                   testing::HasSubstr("write \"sub/b.h\"")));
+        headers.push_back({"b.h", ""});
+    }
+    EXPECT_EQ(error_of("#include \"sub/a.h\"\n", {headers[0], headers[2]}), "");
+    headers[0].text = "#include \"sub/b.h\"\n#include <b.h>\n";
+    EXPECT_EQ(error_of("#include \"sub/a.h\"\n", headers), "");
 }
 
 TEST(Includes, FilesOfTheAssemblerAreRejected) {

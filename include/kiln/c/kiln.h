@@ -368,7 +368,7 @@ KILN_C_API kiln_status kiln_service_build(kiln_service* service, const kiln_vari
 /// Receives what was built in the background. kernel: the receiver's to destroy; NULL where status is an error.
 typedef void (*kiln_build_function)(void* user, kiln_status status, kiln_kernel* kernel);
 /// The same in the background, compiling in a process of its own. `finished` is called once, from a thread of the service
-/// or, where no thread can be started, from this call. It must not destroy the service or an operation.
+/// or, where no thread can be started, from this call. It must not destroy the service or an operation, and must not wait for another such build.
 KILN_C_API kiln_status kiln_service_build_async(kiln_service* service, const kiln_variant* variant,
                                                 kiln_build_function finished, void* user);
 /// One for any number of builds.
@@ -593,7 +593,8 @@ KILN_C_API kiln_status kiln_operation_wait(const kiln_operation* operation);
 /// then on, and merged into wisdom_file, which may be NULL.
 KILN_C_API kiln_status kiln_operation_tune(const kiln_operation* operation, double seconds,
                                            const char* wisdom_file);
-/// Forgets all shapes and frees all workspace; the device must be done with it.
+/// Forgets all shapes and frees all workspace; the device must be done with it, and no graph that captured a launch of it
+/// be launched again.
 KILN_C_API kiln_status kiln_operation_release(const kiln_operation* operation);
 
 // ---- Graphs ----
