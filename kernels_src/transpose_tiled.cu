@@ -31,12 +31,12 @@
 //@ require TILE * TILE >= THREADS * VEC    "each thread needs a vector of the tile to move"
 //@ require !(SWIZZLE && PAD != 0)          "PAD and SWIZZLE serve the same purpose; choose PAD = 0 or SWIZZLE = false"
 //@ require !ANY_ROWS || VEC > 1  "all rows are aligned for accesses of one element: with ANY_ROWS choose a larger VEC"
-//@ require !ANY_ROWS || THREADS >= 2 * TILE  "with ANY_ROWS each vector of a sector's columns has a thread of its own: use more THREADS"
+//@ require !ANY_ROWS || THREADS >= 2 * TILE  "with ANY_ROWS a block needs two threads for each row of the tile: use more THREADS"
 //@ require PAIRS || sizeof(T) == 2         "only elements of 16 bits can leave the tile in pairs or not; for others leave PAIRS = true"
 //@ block   THREADS
 //@ grid    ceil_div(cols, TILE) * ceil_div(rows, TILE)
 //@ shared  max(TILE * (TILE + PAD), ANY_TILE) * sizeof(T)
-//@ size    rows = 8192 test TILE + (ANY_ROWS ? 7 : 8)
+//@ size    rows = 8192 test TILE + (ANY_ROWS ? 23 : 8)
 //@ size    cols = 8192 test 2 * TILE - (ANY_ROWS ? 7 : 8)
 //@ input   in [rows, cols]
 //@ output  out [cols, rows] by transpose_reference exact
@@ -55,7 +55,8 @@ constexpr int kSize = sizeof(T);
 
 // Where rows of out have 384 bytes to 32 KiB, and there are many tiles, blocks that follow each other write all of some rows, a piece of
 // memory, instead of parts of many: 99 us instead of 140 for 1224 x 54816 FP16 (H100), 110 instead of 158 for 304 x 337736 BF16 with
-// TILE = 64, and 337 instead of 368 for 9374 x 33703 BF16 (H200). With shorter rows, or few tiles, it is the other way round.
+// TILE = 64, and 337 instead of 368 for 9374 x 33703 BF16 (H200). With shorter rows, longer ones (443 instead
+// of 422 with 300 KB), or few tiles, it is the other way round.
 constexpr int kLeastRow = 384 / kSize, kMostRow = 32768 / kSize;
 constexpr unsigned kManyTiles = 2048;
 

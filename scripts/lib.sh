@@ -81,7 +81,7 @@ skip_status() {
 forget_copied() {
     local made_as
     made_as=$(sed -n 's/^CMAKE_CACHEFILE_DIR:INTERNAL=//p' "$1/CMakeCache.txt" 2>/dev/null) || return 0
-    if [ -z "$made_as" ] || [ "$made_as/CMakeCache.txt" -ef "$1/CMakeCache.txt" ]; then return 0; fi
+    if [ -z "$made_as" ] || [ "$made_as" -ef "$1" ]; then return 0; fi
     say "$1/ was made as $made_as and then copied or moved: it is configured again"
     rm -rf "$1/CMakeCache.txt" "$1/CMakeFiles" "$1/build.ninja"
 }

@@ -60,7 +60,7 @@ struct OperationOptions {
     std::size_t max_shapes = 4096;
     /// Streams whose workspace is kept, likewise. What graphs use is kept beyond that.
     std::size_t max_streams = 64;
-    /// Not set: Wisdom::usual(); what of the user's can't be used is a warning of the service.
+    /// Not set: Wisdom::usual(); a user's file that can't be used is reported as a warning of the service.
     std::optional<Wisdom> wisdom;
     /// Empty: memory of the device, allocated when a stream first needs it or needs more.
     WorkspaceAllocator allocator;

@@ -398,13 +398,15 @@ class Variant {
     /// What callers pass: those of all kernels, each name once, but for tensor maps, and tensors that this variant does not have.
     const std::vector<KernelArgument>& arguments() const;
 
-    /// The grid for these launch arguments, which are passed like the driver's void**: one pointer
+    /// The grid of the first kernel for these launch arguments, which are passed like the driver's void**: one pointer
     /// per argument, to a value of the declared type. An extent of 0 makes an empty launch, which does
     /// nothing. Throws VariantError when one is negative or does not fit 32 bits. Takes about 15 ns for a product of two ceil_div.
     Dim3 grid(void* const* arguments) const;
     /// The same where a launch is to use no more than so many multiprocessors: `device.multiprocessors` is at most that
     /// in the template's expression, which takes longer to evaluate this way.
     Dim3 grid(void* const* arguments, int multiprocessors) const;
+    /// The grid of each of kernels(), likewise; a kernel whose grid is empty is left out of the launch.
+    std::vector<Dim3> grids(void* const* arguments) const;
 
     /// What a launch with these sizes needs; sizes that are not given have their defaults, or with `test`
     /// the small ones that tests use. Throws VariantError: a template that is not runnable (naming the

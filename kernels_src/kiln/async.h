@@ -127,9 +127,11 @@ class AsyncCopies {
                                 static_cast<const unsigned char*>(from) + (at -= part), unsigned(part));
         kiln_host::tell(kiln_host::AccessKind::async_copy, to, BYTES);
         [[maybe_unused]] const kiln_host::Muted muted{};
+#if !defined(KILN_HOST_RECORD)  // where whoever observes it reports that, with its line
         if (reinterpret_cast<size_t>(to) % BYTES != 0 ||
             (bytes != 0 && reinterpret_cast<size_t>(from) % BYTES != 0))
             kiln_host::trap("an asynchronous copy is not aligned to its size");
+#endif
         if (bytes < 0 || bytes > BYTES)
             kiln_host::trap("an asynchronous copy has more elements than its width");
         if (count_ == CAPACITY)

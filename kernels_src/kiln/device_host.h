@@ -24,6 +24,10 @@
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
 #define __cluster_dims__(...)
+#define __maxnreg__(...)
+#if !defined(__clang__)  // which has it
+#define __builtin_assume(...) ((__VA_ARGS__) ? void() : __builtin_unreachable())
+#endif
 #define __align__(bytes) __attribute__((aligned(bytes)))
 
 #if defined(KILN_HOST_RECORD)

@@ -104,14 +104,17 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def _queued(function: _F) -> _F:
-    """Copies and conversions of the arguments, and outputs, are work of the stream that is given, not only the kernel. The
-    first argument says which library they are of, and is checked."""
-    first = function.__code__.co_varnames[0]
+    """Copies and conversions of the arguments, and outputs, are work of the stream that is given, not only the kernel. All
+    arrays are checked; the first argument says which library they are of."""
+    names = function.__code__.co_varnames
+    first = names[0]
+    arrays = {name for name, annotation in function.__annotations__.items() if annotation.startswith("Array") and name != "return"}
 
     @wraps(function)
     def call(*args: Any, **named: Any) -> Any:
-        if args or first in named:
-            check_array(first, args[0] if args else named[first])
+        for name, given in (*zip(names, args), *named.items()):
+            if name in arrays and given is not None:
+                check_array(name, given)
         stream = named.get("stream")
         if stream is None:
             return function(*args, **named)
@@ -175,10 +178,9 @@ def gemm(
                 continue
             named = {} if bias is None else {"bias": converted(bias, wanted)}
             right = transposed(b) if trans_b else row_major(b)
-            if out is None or in_float:
-                c = empty(a, shape, "float32" if in_float else wanted)
-            else:
-                c = _checked(out, shape, a=a2, b=right, **named)
+            if out is not None:
+                _checked(out, shape, a=a2, b=right, **named)
+            c = empty(a, shape, "float32" if in_float else wanted) if out is None or in_float else out
             launch(op, stream, a=a2, b=right, c=flat(c), **named)
             return _delivered(c, wanted, out)
 
@@ -197,10 +199,9 @@ def gemm(
     if op is None:
         op = _needed(service, "gemm_batched", values)
     bias = converted(bias, "float32")
-    if out is None or wanted != "float32":
-        c = empty(a, shape, "float32")
-    else:
-        c = _checked(out, shape, a=a3, b=b3, bias=bias)
+    if out is not None:
+        _checked(out, shape, a=a3, b=b3, bias=bias)
+    c = empty(a, shape, "float32") if out is None or wanted != "float32" else out
     launch(op, stream, a=a3, b=b3, bias=bias, c=c.reshape(batch, a3.shape[1], shape[-1]))
     return _delivered(c, wanted, out)
 

@@ -184,6 +184,11 @@ def test_an_output_that_overlaps_an_input_is_an_error() -> None:
     batch = random(3, 64, 64)
     with pytest.raises(ValueError, match="'out' overlaps 'a'"):
         kiln.gemm(batch, random(3, 64, 64), out=batch)
+    half = batch.astype(np.float16)
+    with pytest.raises(ValueError, match="'out' overlaps 'a'"):
+        kiln.gemm(half, half.copy(), out=half)
+    with pytest.raises(ValueError, match="'out' has the shape"):
+        kiln.gemm(half, half.copy(), out=np.empty((2, 3, 64, 64), np.float16))
     bias = random(2, 64)
     with pytest.raises(ValueError, match="'out' overlaps 'bias'"):
         kiln.gemm(a[:2], b, bias=bias[1], out=bias)
@@ -236,6 +241,11 @@ def test_what_is_no_array_is_named() -> None:
         kiln.softmax(array("f", [1, 2, 3]))
     with pytest.raises(TypeError, match="the argument 'x' has masked elements"):
         kiln.sum(np.ma.masked_array(np.ones(3, np.float32), mask=[True, False, False]))
+    with pytest.raises(TypeError, match="the argument 'b' is of the type memoryview"):
+        kiln.gemm(random(3, 4), memoryview(random(4, 2)))
+    with pytest.raises(TypeError, match="the argument 'weight' has masked elements"):
+        ones = np.ones(4, np.float32)
+        kiln.layer_norm(random(3, 4), np.ma.masked_array(ones, mask=[True, False, False, False]), ones)
     with pytest.raises(kiln.TemplateError, match="missing.cu"):
         kiln.Template(b"missing.cu")
     with pytest.raises(TypeError, match="an operation is of a template"):

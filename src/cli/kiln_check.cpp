@@ -152,7 +152,7 @@ std::string to_text(const Checked& checked, const SourceText& source, bool stric
         return text + "  nothing was checked: at these sizes the kernel has no blocks\n";
     if (checked.problems == 0)
         text += "  " + terminal.painted(Colour::green, "CLEAN") +
-                "    no race, nothing out of bounds, nothing misaligned: ";
+                "    no race in shared memory, nothing out of bounds, nothing misaligned: ";
     else
         text += "  checked ";
     return text + covered_text(checked.recording) + "\n";

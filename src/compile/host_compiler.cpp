@@ -100,6 +100,20 @@ constexpr const char* kGapScript = "kiln-gaps.ld";
 constexpr const char* kGaps =
     "SECTIONS { .tbss : SUBALIGN(65536) { *(.tbss .tbss.*) } } INSERT BEFORE .init_array;\n";
 
+constexpr const char* kPtxNote =
+    " Inline PTX is for CUDA: put it between `#if defined(__CUDA_ARCH__)` and `#else` with another way for "
+    "the host, or write "
+    "`//@ backend cuda`.";
+
+/// Whether the compilers or the assembler say this of an asm statement.
+bool has_assembly(std::string_view log) {
+    for (const char* const words :
+         {"Assembler messages", "must specify a single register", "impossible constraint",
+          "inconsistent operand constraints", "<inline asm>", "in asm"})
+        if (log.find(words) != std::string_view::npos) return true;
+    return false;
+}
+
 // Writes a file under its virtual name, which must stay inside the directory.
 void write_virtual(const fs::path& directory, const std::string& name, std::string_view text) {
     const fs::path relative(name);
@@ -280,7 +294,7 @@ Binary HostCompiler::compile_as(const CompilerIngredients& as, const Source& sou
         throw BuildError(product + " (" + compiler.version + ") could not compile " + source.file_name +
                              " for " + target.arch + ": it " + result.how_it_ended(limits_.timeout) + "." +
                              (may_lack_memory(log) ? memory_note(limits_) : "") +
-                             environment_note(as.environment),
+                             (has_assembly(log) ? kPtxNote : "") + environment_note(as.environment),
                          log);
     if (const auto file = file_elsewhere(read_text_if_exists(directory.path() / kDependencies).value_or("")))
         throw BuildError(

@@ -104,6 +104,7 @@ class FiberBlock final : private kiln_host::Block, public KernelRunner {
         unsigned barrier = 0;                 // the named one at which it waits; 0: none
         int (*ready)(const void*) = nullptr;  // what it waits for in wait_until; null: nothing
         const void* ready_state = nullptr;
+        const void* calls = nullptr;  // where it last called what waits; said where nobody can go on
     };
 
     struct Warp {
@@ -207,6 +208,7 @@ class FiberBlock final : private kiln_host::Block, public KernelRunner {
     std::string overrun();
     std::string text_of(const Thread& thread) const;
     std::string place_of(const Thread& thread) const;
+    std::string waiting(const Thread& thread) const;
 
     BlockPlan plan_;
     unsigned thread_count_ = 0;

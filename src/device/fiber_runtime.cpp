@@ -2,15 +2,19 @@
 //
 // The part of FiberBlock that kernels call: barriers, votes and shuffles, and the words for a block in
 // which nobody can go on.
+#include <dlfcn.h>
 #include <unwind.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <exception>
 #include <sstream>
 #include <utility>
 
+#include "base/file.h"
+#include "base/source_lines.h"
 #include "base/words.h"
 #include "device/fiber_block.h"
 #include "format/format.h"
@@ -40,6 +44,22 @@ std::string hex(unsigned mask) {
     return text.str();
 }
 
+// The line of a template from which a kernel calls; empty: not known.
+std::string line_of(const void* code) {
+    Dl_info object{};
+    if (code == nullptr || ::dladdr(code, &object) == 0 || object.dli_fname == nullptr) return {};
+    try {
+        auto bytes = read_bytes_if_exists(object.dli_fname);
+        if (!bytes) return {};
+        const auto offset = static_cast<const char*>(code) - static_cast<const char*>(object.dli_fbase);
+        const SourcePlace place =
+            SourceLines(Bytes(std::move(*bytes))).place(static_cast<std::uint32_t>(offset), 0);
+        return place.line == 0 ? std::string() : place.text();
+    } catch (const std::exception&) {
+        return {};  // without the file
+    }
+}
+
 }  // namespace
 
 const kiln_host::Runtime FiberBlock::kRuntime = {
@@ -49,6 +69,7 @@ const kiln_host::Runtime FiberBlock::kRuntime = {
 unsigned FiberBlock::sync_block(kiln_host::Thread* self, int predicate) {
     FiberBlock& block = of(self);
     Thread& thread = static_cast<Thread&>(*self);
+    thread.calls = __builtin_return_address(0);
     block.tell(thread);
     ++block.arrived_;
     block.yes_ += predicate != 0;
@@ -69,12 +90,14 @@ void FiberBlock::release_block() {
 void FiberBlock::sync_warp(kiln_host::Thread* self, unsigned mask) {
     FiberBlock& block = of(self);
     Thread& thread = static_cast<Thread&>(*self);
+    thread.calls = __builtin_return_address(0);
     block.arrive(thread, block.meet(thread, mask, 0, true));
 }
 
 unsigned FiberBlock::vote(kiln_host::Thread* self, unsigned mask, int predicate, unsigned* arrived) {
     FiberBlock& block = of(self);
     Thread& thread = static_cast<Thread&>(*self);
+    thread.calls = __builtin_return_address(0);
     Meeting& meeting = block.meet(thread, mask, 0, false);
     if (predicate != 0) meeting.yes |= 1u << self->lane;
     block.arrive(thread, meeting);
@@ -86,6 +109,7 @@ const kiln_host::Deposit* FiberBlock::exchange(kiln_host::Thread* self, unsigned
                                                unsigned bytes, unsigned* arrived) {
     FiberBlock& block = of(self);
     Thread& thread = static_cast<Thread&>(*self);
+    thread.calls = __builtin_return_address(0);
     Meeting& meeting = block.meet(thread, mask, bytes, false);
     std::memcpy(meeting.deposits[self->lane].bytes, value, bytes);
     block.arrive(thread, meeting);
@@ -96,6 +120,7 @@ const kiln_host::Deposit* FiberBlock::exchange(kiln_host::Thread* self, unsigned
 void FiberBlock::sync_named(kiln_host::Thread* self, unsigned id, unsigned count) {
     FiberBlock& block = of(self);
     Thread& thread = static_cast<Thread&>(*self);
+    thread.calls = __builtin_return_address(0);
     block.arrive_at(thread, id, count, true);
     thread.barrier = id;
     block.wait(thread);
@@ -139,6 +164,7 @@ void FiberBlock::arrive_at(Thread& self, unsigned id, unsigned count, bool waits
 void FiberBlock::wait_until(kiln_host::Thread* self, int (*ready)(const void*), const void* state) {
     FiberBlock& block = of(self);
     Thread& thread = static_cast<Thread&>(*self);
+    thread.calls = __builtin_return_address(0);
     block.tell(thread);
     thread.ready_state = state;
     // Between the moment in which it was found ready and its turn, others may have run.
@@ -303,17 +329,26 @@ std::string FiberBlock::place_of(const Thread& thread) const {
     return formatted("{}, lane {} of warp {}", text_of(thread), thread.lane, thread.warp);
 }
 
+// "thread (0,0,0), lane 0 of warp 0, waits in gemm.cu:41"
+std::string FiberBlock::waiting(const Thread& thread) const {
+    const std::string line = line_of(thread.calls);
+    return place_of(thread) + ", waits" + (line.empty() ? "" : " in " + line);
+}
+
 std::string FiberBlock::deadlock() const {
     unsigned at_named = 0;
     const Thread* in_vote = nullptr;  // the first of each kind
     const Thread* named = nullptr;
     const Thread* polled = nullptr;
+    const Thread* at_block = nullptr;
     for (const Thread& thread : threads_) {
         if (thread.fiber == nullptr) continue;
         at_named += thread.barrier != 0;
         if (thread.in_warp_wait && in_vote == nullptr) in_vote = &thread;
         if (thread.barrier != 0 && named == nullptr) named = &thread;
         if (thread.ready != nullptr && polled == nullptr) polled = &thread;
+        const bool elsewhere = thread.in_warp_wait || thread.barrier != 0 || thread.ready != nullptr;
+        if (!elsewhere && at_block == nullptr) at_block = &thread;
     }
     std::string text = formatted(
         "its threads wait for each other and none can go on: of {} {} ended, {} wait at __syncthreads()",
@@ -322,18 +357,20 @@ std::string FiberBlock::deadlock() const {
     if (polled_count_ != 0) text += formatted(", {} for a condition", polled_count_);
     text +=
         formatted(" and {} in a vote, shuffle or __syncwarp()", live_ - arrived_ - at_named - polled_count_);
+    if (at_block != nullptr) text += "; " + waiting(*at_block) + " at __syncthreads()";
     if (in_vote != nullptr) {
         const Meeting& meeting = *in_vote->meeting;
         const unsigned missing = meeting.mask & warps_[in_vote->warp].live & ~meeting.arrived;
-        text += "; " + place_of(*in_vote) + ", waits with the mask " + hex(meeting.mask) + " for the lanes " +
+        text += "; " + waiting(*in_vote) + " with the mask " + hex(meeting.mask) + " for the lanes " +
                 hex(missing);
     }
     if (named != nullptr) {
         const NamedBarrier& barrier = named_[named->barrier];
-        text += formatted("; {}, waits at barrier {}, where {} of {} have arrived", place_of(*named),
-                          named->barrier, barrier.arrived, counted(barrier.count, "thread", "threads"));
+        text += formatted("; {} at barrier {}, where {} of {} have arrived", waiting(*named), named->barrier,
+                          barrier.arrived, counted(barrier.count, "thread", "threads"));
     }
-    if (polled != nullptr) text += "; " + place_of(*polled) + ", waits for a condition that stays false";
+    if (polled != nullptr) text += "; " + waiting(*polled) + " for a condition that stays false";
+    if (polled_count_ == live_) return text;
     return text + ". Every thread of the mask, or of the block, has to reach the same call";
 }
 

@@ -138,7 +138,7 @@ class HostDriver final : public Driver {
   public:
     HostDriver()
         : info_(describe()),
-          seed_(config::host_seed()),
+          seed_(std::make_shared<std::optional<std::uint64_t>>(config::host_seed())),
           executor_(std::make_shared<ExecutorOfProcess>(worker_count())) {}
 
     const DeviceInfo& info() const override { return info_; }
@@ -146,6 +146,7 @@ class HostDriver final : public Driver {
     void observe(std::shared_ptr<AccessObserver> observer) override { observer_ = std::move(observer); }
     void load_at_launch() override { when_loaded_ = WhenLoaded::at_launch; }
     void separate_buffers() override { separate_ = true; }
+    void order_threads(std::optional<std::uint64_t> seed) override { *seed_ = seed; }
 
     void* allocate(std::size_t bytes) override;
     void release(void* memory) noexcept override;
@@ -212,7 +213,7 @@ class HostDriver final : public Driver {
     void* allocate_apart(std::size_t bytes);
 
     const DeviceInfo info_;
-    const std::optional<std::uint64_t> seed_;
+    const std::shared_ptr<std::optional<std::uint64_t>> seed_;  ///< the modules' too
     const std::shared_ptr<ExecutorOfProcess> executor_;
     std::shared_ptr<AccessObserver> observer_;
     WhenLoaded when_loaded_ = WhenLoaded::at_once;

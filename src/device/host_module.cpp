@@ -118,14 +118,14 @@ KernelObject::~KernelObject() {
     }
 }
 
-HostModule::HostModule(const Binary& binary, const DeviceInfo& device, std::optional<std::uint64_t> seed,
+HostModule::HostModule(const Binary& binary, const DeviceInfo& device, ThreadOrder seed,
                        std::function<HostExecutor&()> executor, std::shared_ptr<AccessObserver> observer,
                        WhenLoaded when)
     : object_(std::make_shared<KernelObject>(checked(binary))),
       name_(binary.entry),
       symbol_("kiln_host_kernel"),
       limits_(device.limits),
-      seed_(seed),
+      seed_(std::move(seed)),
       executor_(std::move(executor)),
       observer_(std::move(observer)),
       binary_(observer_ ? binary : Binary{}) {
@@ -228,7 +228,7 @@ void HostModule::launch(const LaunchShape& shape, void* const* arguments, void* 
     }
     const BlockPlan plan = {&kernel(),        name_.c_str(), arguments,
                             shape.grid,       shape.block,   shape.dynamic_shared_bytes,
-                            observer_.get(),  seed_,         &object_->static_shared(),
+                            observer_.get(),  *seed_,        &object_->static_shared(),
                             shape.cooperative};
     if (observer_) return launch_observed(plan);
     executor_().run(plan, name_);

@@ -62,6 +62,9 @@ class KernelObject {
     std::once_flag loaded_;
 };
 
+/// BlockPlan::seed of the next launches, whose driver may change it.
+using ThreadOrder = std::shared_ptr<const std::optional<std::uint64_t>>;
+
 /// at_launch: the first launch in a process loads the object, so that none of its code runs in one that only builds.
 enum class WhenLoaded { at_once, at_launch };
 
@@ -69,7 +72,7 @@ class HostModule final : public Module {
   public:
     /// executor: gives the pool to run on, for as long as the module lives. observer: null unless the binary
     /// was compiled to report its accesses. Throws DeviceError.
-    HostModule(const Binary& binary, const DeviceInfo& device, std::optional<std::uint64_t> seed,
+    HostModule(const Binary& binary, const DeviceInfo& device, ThreadOrder seed,
                std::function<HostExecutor&()> executor, std::shared_ptr<AccessObserver> observer = nullptr,
                WhenLoaded when = WhenLoaded::at_once);
 
@@ -99,7 +102,7 @@ class HostModule final : public Module {
     const std::string name_;
     const std::string symbol_;  ///< what it is exported as
     const Limits limits_;
-    const std::optional<std::uint64_t> seed_;
+    const ThreadOrder seed_;
     const std::function<HostExecutor&()> executor_;
     const std::shared_ptr<AccessObserver> observer_;
     const Binary binary_;  ///< empty without an observer

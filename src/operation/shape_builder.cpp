@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "base/blocked_signals.h"
-#include "service/service_access.h"
+#include "service/background.h"
 #include "tune/problem_space.h"
 
 namespace kiln {
@@ -297,7 +297,7 @@ std::vector<ShapeBuilder::Plan> ShapeBuilder::prepare(std::span<const Sizes> sha
         std::optional<Choice> choice;
         std::future<Compiled> binary;
     };
-    const bool in_parallel = !ServiceAccess::is_in_callback(service_);
+    const bool in_parallel = !Background::is_in_task();
     std::vector<Wanted> wanted;
     std::exception_ptr first;
     const auto attempt = [&](const auto& work) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory that a stream outgrows is released in that stream's order, so that launches that use it still have it. What launches
-// use that were captured is kept until the operation ends: their graph may be launched again at any time.
+// Memory that a stream outgrows is released in that stream's order, so that launches that use it still have it. Workspace that a
+// captured launch uses is kept until the operation ends: its graph may be launched again at any time.
 #include "operation/workspace.h"
 
 #include <kiln/error.h>

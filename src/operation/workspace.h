@@ -33,7 +33,7 @@ class Workspaces {
     struct Memory {
         void* data = nullptr;
         std::size_t bytes = 0;
-        bool is_captured = false;  ///< by launches of a graph
+        bool is_captured = false;  ///< a captured launch uses it
     };
     struct OfStream {
         std::uintptr_t stream = 0;
@@ -64,7 +64,7 @@ class Workspaces {
 
     std::size_t streams() const;
     std::size_t bytes() const;
-    /// What launches use that were captured, too.
+    /// What captured launches use, too.
     void release();
 
   private:

@@ -7,9 +7,11 @@
 #include <kiln/error.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "base/kernel_watch.h"
 #include "base/stopwatch.h"
+#include "run/thread_order.h"
 
 namespace kiln {
 
@@ -134,6 +136,8 @@ Differences ProblemLaunch::launch_again(const Results& before, const Start& star
     tell("filling");
     refill(start);
     tell("running");
+    std::optional<OtherThreadOrder> order;
+    if (start.other_order) order.emplace(service_);
     launch_and_wait();
     tell("checking");
     return differences(before);
@@ -167,7 +171,7 @@ std::vector<Dependence> ProblemLaunch::dependences(const Results& before,
 
 std::map<std::string, std::uint64_t> ProblemLaunch::unwritten(const ReportPhase& tell) {
     if (!may_be_unwritten()) return {};
-    return launch_again(results(), {Poison::high, false}, tell).unwritten;
+    return launch_again(results(), {Poison::high}, tell).unwritten;
 }
 
 std::map<std::string, std::uint64_t> ProblemLaunch::fingerprints() const {

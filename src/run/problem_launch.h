@@ -52,10 +52,12 @@ struct Differences {
     std::vector<std::string> other_bits;             ///< all other outputs and inouts that are not the same
 };
 
-/// What tensors hold before a launch: this poison in outputs, the same in scratch or what the launch before left there.
+/// What tensors hold before a launch: this poison in outputs, the same in scratch or what the launch before left there. And whether
+/// its threads run in another order (OtherThreadOrder).
 struct Start {
     Poison poison = Poison::high;
     bool poison_scratch = false;
+    bool other_order = false;
 };
 
 /// Not thread-safe. Launches are in the service's stream.

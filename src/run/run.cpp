@@ -79,12 +79,13 @@ bool compares_timed(const ProblemLaunch& launch, const RunOptions& options) {
 
 /// Launches again, from other poisons, until something differs from `before`, the results of the first launch. A maximum
 /// shows with the high poison, a minimum with the low one. The timed launches begin with high poison; where they are not
-/// compared, two more are made here: one on what the first launch left in scratch, and one on scratch with high poison.
+/// compared, two more are made here: one on what the first launch left in scratch, and one on scratch with high poison. That
+/// on low poison runs threads in another order.
 void launch_again(ProblemLaunch& launch, const RunOptions& options, const Results& before,
                   const ReportPhase& tell, RunResult& result) {
-    std::vector<Start> starts = {{Poison::low, true}};
+    std::vector<Start> starts = {{Poison::low, true, true}};
     if (!compares_timed(launch, options)) {
-        starts.insert(starts.begin(), {Poison::high, false});
+        starts.insert(starts.begin(), {Poison::high});
         if (launch.has_poisoned_scratch()) starts.push_back({Poison::high, true});
     }
     for (const Start& start : starts) {

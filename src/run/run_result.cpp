@@ -66,7 +66,10 @@ std::vector<std::string> RunResult::failures() const {
         sentences.push_back("The kernel does not leave its scratch " + tensor +
                             " zeroed, as the next launch needs it.");
     for (const std::string& tensor : unstable)
-        sentences.push_back("Launches on the same inputs give different bits in " + tensor + ".");
+        sentences.push_back(
+            "Launches on the same inputs give different bits in " + tensor +
+            ", as where a barrier is missing or atomic operations add floating-point numbers; "
+            "on the host one of them takes another order of each block's threads.");
     for (const auto& [output, tensor] : dependent)
         sentences.push_back(
             formatted("{} depends on what {} held before the launch: the kernel reads elements "

@@ -16,6 +16,11 @@
 #include "base/blocked_signals.h"
 
 namespace kiln {
+namespace {
+
+thread_local bool is_of_a_pool = false;
+
+}  // namespace
 
 struct Background::Pool {
     std::mutex mutex;
@@ -29,7 +34,10 @@ struct Background::Pool {
         threads.reserve(static_cast<std::size_t>(count));
         try {
             while (threads.size() < static_cast<std::size_t>(count))
-                threads.emplace_back([this] { tasks.run(); });
+                threads.emplace_back([this] {
+                    is_of_a_pool = true;
+                    tasks.run();
+                });
         } catch (const std::system_error&) {
             // The limit of threads or processes: fewer do as well.
         }
@@ -56,12 +64,12 @@ void Background::post(std::function<void()> task) {
         const std::lock_guard lock(pool_->mutex);
         if (pool_->threads.empty() && !pool_->is_finished) pool_->start(threads_);
         // The thread of a task that posts one goes on until nothing is left.
-        if (!pool_->threads.empty() || is_this_thread())
+        if (!pool_->threads.empty() || pool_->tasks.get_executor().running_in_this_thread())
             return boost::asio::post(pool_->tasks, std::move(task));
     }
     task();
 }
 
-bool Background::is_this_thread() const { return pool_->tasks.get_executor().running_in_this_thread(); }
+bool Background::is_in_task() { return is_of_a_pool; }
 
 }  // namespace kiln

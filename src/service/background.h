@@ -19,8 +19,8 @@ class Background {
 
     /// The task must not throw. Where no thread can be started, it is done here and now.
     void post(std::function<void()> task);
-    /// Whether this is a thread of its own: then a task that waits for another one may wait for ever.
-    bool is_this_thread() const;
+    /// Whether the caller is a task of any of these: one that waits for another task may wait for ever.
+    static bool is_in_task();
 
   private:
     struct Pool;

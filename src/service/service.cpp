@@ -222,10 +222,6 @@ void ServiceAccess::warn_once(const Service& service, const std::string& text) {
     service.state().builds_->events.warn_once(text);
 }
 
-bool ServiceAccess::is_in_callback(const Service& service) {
-    return service.state().background_.is_this_thread();
-}
-
 BuildKey Service::key(const Variant& variant) const { return state().builder_.key(source(variant)); }
 
 Explanation Service::explain(const Variant& variant) const { return state().builder_.explain(variant); }

@@ -15,6 +15,7 @@
 #include "base/config.h"
 #include "base/fork.h"
 #include "base/words.h"
+#include "service/absolute_paths.h"
 #include "service/bound_templates.h"
 #include "template/embedded.h"
 
@@ -74,6 +75,7 @@ class __attribute__((visibility("hidden"))) TemplateSet::State {
     std::map<std::string, Template, std::less<>> templates_;
     bool all_loaded_ = false;
     std::vector<TemplateError> errors_;
+    std::vector<TemplateError> twice_;  ///< of a second file of a directory that declares a template
 };
 
 TemplateSet::State::State(std::vector<std::filesystem::path> directories)
@@ -98,16 +100,12 @@ Template TemplateSet::State::find(std::string_view name) {
     const std::string file = std::string(name) + ".cu";
     const bool plain_name = name.find('/') == std::string_view::npos;
     std::optional<Template> candidate;
-    for (const auto& directory : directories_) {
-        std::error_code error;
-        if (!plain_name || !std::filesystem::is_regular_file(directory / file, error)) continue;
-        candidate = Template::load(directory / file);
-        break;
-    }
-    if (!candidate) {
-        // A user's file of another name may hold a template of this one, and takes precedence.
-        if (const auto* builtin = embedded_template(file); builtin != nullptr && directories_.empty())
-            candidate = parse_embedded(*builtin);
+    // A file of another name may hold a template of this one, and takes precedence over what is behind its directory.
+    std::error_code error;
+    if (directories_.empty()) {
+        if (const auto* builtin = embedded_template(file)) candidate = parse_embedded(*builtin);
+    } else if (plain_name && std::filesystem::is_regular_file(directories_.front() / file, error)) {
+        candidate = Template::load(directories_.front() / file);
     }
     if (candidate && candidate->name() == name) {
         add(*candidate);
@@ -142,7 +140,8 @@ Template TemplateSet::State::find(std::string_view name) {
 std::vector<Template> TemplateSet::State::all() {
     const std::lock_guard lock(mutex_);
     load_all();
-    if (!errors_.empty()) throw errors_.front();
+    for (const auto* errors : {&errors_, &twice_})
+        if (!errors->empty()) throw errors->front();
     return list();
 }
 
@@ -157,13 +156,15 @@ BoundTemplates::Readable TemplateSet::State::readable() {
     load_all();
     BoundTemplates::Readable found;
     found.templates = list();
-    for (const TemplateError& error : errors_) found.errors.emplace_back(error.what());
+    for (const auto* errors : {&errors_, &twice_})
+        for (const TemplateError& error : *errors) found.errors.emplace_back(error.what());
     return found;
 }
 
 void TemplateSet::State::load_all() {
     if (all_loaded_) return;
     errors_.clear();
+    twice_.clear();
     for (const auto& directory : directories_) {
         const auto attempt = [&](const auto& work) {
             try {
@@ -178,7 +179,7 @@ void TemplateSet::State::load_all() {
                 attempt([&] { found.push_back(Template::load(file)); });
         });
         // NAME.cu first, which find() takes.
-        std::ranges::stable_partition(found, [](const Template& one) {
+        std::stable_partition(found.begin(), found.end(), [](const Template& one) {
             return std::filesystem::path(one.file()).stem() == one.name();
         });
         std::map<std::string, std::string> files;
@@ -186,10 +187,10 @@ void TemplateSet::State::load_all() {
             const auto [known, is_new] = files.try_emplace(one.name(), one.file());
             if (is_new)
                 add(one);
-            else
-                errors_.emplace_back(one.file(), 0, 0,
-                                     "the template " + one.name() + " is also in " + known->second +
-                                         ", of the same directory; rename or remove one of them");
+            else if (std::error_code error; !std::filesystem::equivalent(one.file(), known->second, error))
+                twice_.emplace_back(one.file(), 0, 0,
+                                    "the template " + one.name() + " is also in " + known->second +
+                                        ", of the same directory; rename or remove one of them");
         }
     }
     for (const auto& file : embedded_files()) {
@@ -200,8 +201,7 @@ void TemplateSet::State::load_all() {
 
 TemplateSet::TemplateSet(std::vector<std::filesystem::path> directories) {
     for (auto& directory : config::template_directories()) directories.push_back(std::move(directory));
-    for (auto& directory : directories)
-        if (!directory.empty()) directory = std::filesystem::absolute(directory);
+    for (auto& directory : directories) directory = absolute_path(directory);
     state_ = std::make_shared<State>(std::move(directories));
 }
 

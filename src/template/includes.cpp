@@ -42,8 +42,8 @@ std::optional<std::string_view> prelude_text(std::string_view name) {
     return found->text;
 }
 
-// All names begin in the template's directory. C++ takes a file next to the header that has the name, so that one there would
-// be missed, or another one of its name taken, without a word.
+// All names begin in the template's directory. C++ takes a file next to the header that has the name: Kiln would miss
+// that file, or take another of the same name, and not say so.
 void check_places(const std::vector<IncludedName>& names, const std::string& header, const std::string& file,
                   const HeaderFinder& find) {
     const std::filesystem::path folder = std::filesystem::path(header).parent_path();

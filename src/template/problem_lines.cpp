@@ -191,8 +191,11 @@ class ProblemParser {
         std::vector<std::string> names;
         for (const ElementType& type : element_types())
             if (std::ranges::find(names, type.normalised) == names.end()) names.emplace_back(type.normalised);
-        lexer.fail(name, "the elements of " + argument.name + " are " + std::string(*element) +
-                             ", whose size is not known; a type parameter will do, or one of " + join(names));
+        lexer.fail(name,
+                   "the elements of " + argument.name + " are " + std::string(*element) +
+                       ", whose size is not known; a type parameter will do, or one of " + join(names) +
+                       ". Aliases are not followed. Of vectors declare the elements and cast the pointer: " +
+                       "reinterpret_cast<const float4*>(x) of a float* x with 'align 16'");
     }
 
     static bool is_pointer(const Scope::Argument& argument) { return pointee(argument.type).has_value(); }

@@ -195,6 +195,13 @@ Dim3 Variant::grid(void* const* arguments, int multiprocessors) const {
     return grid_of_kernel(*this, 0, arguments, multiprocessors);
 }
 
+std::vector<Dim3> Variant::grids(void* const* arguments) const {
+    std::vector<Dim3> grids;
+    for (std::size_t kernel = 0; kernel < kernel_count(*this); ++kernel)
+        grids.push_back(grid_of_kernel(*this, kernel, arguments));
+    return grids;
+}
+
 std::vector<VariantKernel> Variant::kernels() const {
     const FrontMatter& front_matter = data_->origin->content->front_matter;
     std::vector<VariantKernel> kernels;

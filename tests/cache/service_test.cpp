@@ -234,14 +234,34 @@ TEST_F(ServiceTest, TwoFilesOfOneTemplateAreAnErrorAndTheOneOfItsNameIsUsed) {
     write_text(mine, kScale);
     write_text(copy, kScale);
     Service service(with_directory);
-    for (const Template& one : service.readable_templates())
+    for (const Template& one : service.readable_templates()) {
         if (one.name() == "scale") EXPECT_EQ(one.file(), mine.string());
+    }
     ASSERT_EQ(warnings.size(), 1u);
     EXPECT_NE(warnings[0].find(copy.string() + ": the template scale is also in " + mine.string()),
               std::string::npos)
         << warnings[0];
     EXPECT_THROW(service.templates(), TemplateError);
     EXPECT_EQ(service.find("scale").file(), mine.string());
+    // It hides no template, and a link to one is none.
+    EXPECT_THROW(service.find("scael"), UsageError);
+    std::filesystem::remove(copy);
+    std::filesystem::create_symlink(mine, copy);
+    EXPECT_NO_THROW(Service(with_directory).templates());
+}
+
+TEST_F(ServiceTest, OfSeveralDirectoriesTheFirstHasPrecedenceWhateverItsFileIsCalled) {
+    auto with_directories = options();
+    for (const auto& [folder, file] : {std::pair{"first", "other.cu"}, {"second", "scale.cu"}}) {
+        with_directories.template_directories.push_back(directory.path() / folder);
+        std::filesystem::create_directory(directory.path() / folder);
+        write_text(directory.path() / folder / file, kScale);
+    }
+    const auto file = (directory.path() / "first" / "other.cu").string();
+    EXPECT_EQ(Service(with_directories).find("scale").file(), file);
+    for (const Template& one : Service(with_directories).templates()) {
+        if (one.name() == "scale") EXPECT_EQ(one.file(), file);
+    }
 }
 
 TEST_F(ServiceTest, ADirectoryOfTemplatesThatCannotBeReadIsATemplateError) {

@@ -58,6 +58,16 @@ class HostCompilerTest : public testing::Test {
     std::unique_ptr<Compiler> compiler_ = make_host_compiler({});
 };
 
+TEST_F(HostCompilerTest, SaysWhatToDoWithInlinePtx) {
+    for (const std::string body : {"int x = 1; asm(\"mov.u32 %0, %%laneid;\" : \"=r\"(x)); return x;",
+                                   "double x = 1; asm(\"add.f64 %0, %0, %0;\" : \"+f\"(x)); return int(x);"})
+        EXPECT_THAT(rejected<BuildError>([&] { compiler_->compile(answer_source(body), host()); }),
+                    HasSubstr("write `//@ backend cuda`"))
+            << body;
+    EXPECT_THAT(rejected<BuildError>([&] { compiler_->compile(answer_source("return nothing;"), host()); }),
+                Not(HasSubstr("PTX")));
+}
+
 TEST_F(HostCompilerTest, MakesASharedObjectThatExportsTheKernel) {
     const Binary binary = compiler_->compile(answer_source(), host());
     EXPECT_EQ(binary.kind, BinaryKind::shared_object);

@@ -254,7 +254,8 @@ extern "C" __global__ void kernel(int bad) {
     const auto message = test::rejected<DeviceError>([&] { kernel({3, 1, 1}, {64, 1, 1}, 0, 1); });
     EXPECT_THAT(message,
                 AllOf(HasSubstr("0 wait at __syncthreads(), 63 at named barriers, 1 for a condition"),
-                      HasSubstr("thread (33,0,0), lane 1 of warp 1, waits for a condition")));
+                      HasSubstr("thread (33,0,0), lane 1 of warp 1, waits in kernel.cu:7 for a condition"),
+                      HasSubstr("waits in kernel.cu:8 at barrier 2")));
     kernel({3, 1, 1}, {64, 1, 1}, 0, 0);
 }
 

@@ -193,7 +193,7 @@ TEST(HostTma, BarriersRejectWhatCantBe) {
         HasSubstr("2^20 - 1"));
     EXPECT_THAT(error("kiln::barrier_init(barrier, 1); kiln::barrier_arrive_and_expect_tx(barrier, 8); "
                       "kiln::barrier_wait(barrier, 0);"),
-                HasSubstr("waits for a condition"));
+                HasSubstr("waits in kernel.cu:6 for a condition"));
 }
 
 // One product of a 64 x 16 with a 16 x N piece out of larger tiles, by 4 warps that are not the first, from

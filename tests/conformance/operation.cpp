@@ -358,6 +358,33 @@ TEST_F(OperationOnHost, ACallbackOfABuildPreparesShapes) {
     EXPECT_EQ(operation->usage().shapes, 1u);
 }
 
+// The other service's only thread is busy with a callback that lasts until this one has ended.
+TEST_F(OperationOnHost, ACallbackOfABuildPreparesShapesOfAnotherService) {
+    ServiceOptions one_worker = this->options();
+    one_worker.workers = 1;
+    auto other = std::make_unique<Service>(one_worker), building = std::make_unique<Service>(one_worker);
+    const Template of = other->parse(kShift, "shift.cu");
+    auto operation = std::make_unique<Operation>(*other, of, Values{}, options_with());
+    std::promise<void> is_busy, prepared;
+    const std::shared_future<void> done = prepared.get_future().share();
+    other->build_async(of.variant(), [&](AnyKernel, std::exception_ptr) {
+        is_busy.set_value();
+        done.wait();
+    });
+    is_busy.get_future().wait();
+    building->build_async(building->parse(kShift, "shift.cu").variant(), [&](AnyKernel, std::exception_ptr) {
+        operation->prepare({{"n", 100}});
+        prepared.set_value();
+    });
+    if (done.wait_for(std::chrono::minutes(2)) != std::future_status::ready) {
+        static_cast<void>(operation.release());  // they would wait for it
+        static_cast<void>(other.release());
+        static_cast<void>(building.release());
+        FAIL() << "it waits for a build behind a callback that waits for it";
+    }
+    EXPECT_EQ(operation->usage().shapes, 1u);
+}
+
 TEST_F(OperationOnHost, BadArgumentsAreNamed) {
     const Operation operation(service, shift(), {}, options_with());
     float x[4] = {}, y[4] = {};

@@ -143,6 +143,29 @@ TEST_F(CheckGlobal, AVectorOfATensorThatIsNotDeclaredAligned) {
     EXPECT_THAT(recording.problems.front().text(), HasSubstr("unless it is declared `align 8`"));
 }
 
+TEST_F(CheckGlobal, AnAsynchronousCopyOfATensorThatIsNotDeclaredAligned) {
+    const auto text = [](const std::string& align) {
+        return "//@ kernel copied\n//@ block 32\n//@ grid 1\n//@ size n = 127\n//@ input x [n]" + align +
+               "\n//@ output y [n]\n#include \"kiln/async.h\"\n"
+               "extern \"C\" __global__ void copied(int n, const float* x, float* y) {\n"
+               "    alignas(16) __shared__ float tile[128];\n    const int i = 4 * threadIdx.x;\n"
+               "    kiln::AsyncCopies<> copies;\n    copies.copy<4>(tile + i, x + i, n - i < 4 ? n - i : "
+               "4);\n"
+               "    copies.commit();\n    copies.wait<0>();\n"
+               "    for (int j = i; j < i + 4 && j < n; ++j) y[j] = tile[j];\n}\n";
+    };
+    EXPECT_EQ(texts(check(text(" align 16"), "copied")), "");
+    const Recording recording = check(text(""), "copied");
+    // The last copy reads less than 16 bytes.
+    ASSERT_FALSE(recording.problems.empty());
+    for (const AccessProblem& problem : recording.problems) {
+        EXPECT_EQ(problem.kind, ProblemKind::misaligned);
+        EXPECT_EQ(problem.place.line, line_of(text(""), "copies.copy<4>(tile"));
+        EXPECT_EQ(problem.tensor, "x");
+    }
+    EXPECT_THAT(recording.problems.front().text(), HasSubstr("unless it is declared `align 16`"));
+}
+
 TEST_F(CheckGlobal, WithinTensorsNothingIsReported) {
     for (const int right : {0, 12}) EXPECT_EQ(texts(check(kMistakes, "mistakes", {{"MISTAKE", right}})), "");
 }

@@ -288,6 +288,37 @@ TEST_F(Check, AConvolutionThatReadsBeforeTheBarrier) {
     }
 }
 
+// Thread by thread each takes the place of its own index, and so meets only what it wrote itself.
+TEST_F(Check, AQueueWhosePlacesDependOnTheOrderOfThreads) {
+    const std::string text = R"(//@ kernel queue
+//@ block 64
+//@ grid ceil_div(n, 64)
+//@ size n = 128
+//@ input x [n] align 16
+//@ output y [n] align 16
+#include "kiln/device.h"
+
+extern "C" __global__ void queue(int n, const float* x, float* y) {
+    __shared__ float places[64];
+    __shared__ int many;
+    const int t = threadIdx.x, i = blockIdx.x * 64 + t;
+    if (t == 0) many = 0;
+    __syncthreads();
+    if (i < n) places[atomicAdd(&many, 1)] = x[i];
+    __syncthreads();
+    if (i < n) y[i] = places[t];
+}
+)";
+    EXPECT_EQ(texts(check_text("queue", text)), "");
+    std::string wrong = text;
+    wrong.replace(wrong.rfind("    __syncthreads();\n"), 21, "");
+    const Recording recording = check_text("queue", wrong);
+    ASSERT_EQ(recording.problems.size(), 1U) << texts(recording);
+    const AccessProblem& race = recording.problems.front();
+    EXPECT_EQ(race.kind, ProblemKind::race) << texts(recording);
+    EXPECT_EQ(race.variable, "places");
+}
+
 constexpr const char* kCopies = R"(// copies: through shared memory, by the C library's functions.
 //@ kernel copies
 //@ param EARLY bool = false  "threads read what others write before the barrier"

@@ -70,6 +70,30 @@ TEST_F(RecordSizesTest, MemoryAlone) {
     EXPECT_FALSE(sizes.less) << "a block does the same as ever";
 }
 
+// Rows of a sparse matrix stay as long.
+TEST_F(RecordSizesTest, SizesThatOffsetsJoinAreLoweredTogether) {
+    const Variant sparse = target()
+                               .parse(R"(//@ kernel sparse
+//@ block 128
+//@ grid ceil_div(rows, 128)
+//@ size rows = 1000000
+//@ size many = 20000000
+//@ input first [rows + 1] offsets to many
+//@ input x [many]
+//@ output y [rows]
+#include "kiln/device.h"
+extern "C" __global__ void sparse(int rows, int many, const int* first, const float* x, float* y) {}
+)",
+                                      "sparse.cu")
+                               .variant();
+    const LaunchWork shape = launch_work(sparse, {});
+    const RecordSizes sizes = record_sizes(sparse, shape);
+    EXPECT_LE(sizes.at.tensor_bytes, RecordBudget().bytes);
+    EXPECT_NEAR(
+        static_cast<double>(sizes.at.sizes.at("many")) / static_cast<double>(sizes.at.sizes.at("rows")), 20,
+        1);
+}
+
 TEST(Scaling, IsExactWhereCountsAreAffine) {
     const auto count = [](double work) { return 100 + 3 * work; };
     LaunchWork shape, at, less;

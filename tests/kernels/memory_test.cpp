@@ -105,8 +105,8 @@ TEST(TransposeTiled, IsRightWithVectorsOnEitherSide) {
     }
 }
 
-// Segments that begin anywhere in a sector, what is in front of the first one, rows that end within a word, and words that begin
-// before the matrix or end behind it.
+// Segments that begin anywhere in a sector, what is in front of the first one, rows that end within a vector, and vectors that
+// begin before the matrix or end behind it.
 TEST(TransposeTiled, IsRightWhereverRowsBegin) {
     test::HostLibrary library(6);
     const Template of = library.service().find("transpose_tiled");
@@ -135,7 +135,7 @@ TEST(TransposeTiled, IsRightInSeveralStrips) {
     }
 }
 
-// More than 2048 tiles, and rows of the result of 2 to 16 KiB: blocks walk down all rows of tiles.
+// More than 2048 tiles, and rows of the result of 384 bytes to 32 KiB: blocks walk down all rows of tiles.
 TEST(TransposeTiled, IsRightWhereRowsOfTheResultAreFewKilobytes) {
     test::HostLibrary library;
     const Template of = library.service().find("transpose_tiled");

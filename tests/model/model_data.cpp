@@ -100,7 +100,8 @@ Prediction prediction_of(HostRecorder& host, Service& service, const Row& row) {
     const Variant on_host = host.on_host(variant);
     const RecordedVariant recorded =
         record_variant(host, host.build(on_host), {launch_work(on_host, sizes), {}}, options);
-    if (recorded.at.blocks_recorded != recorded.at.blocks) result.problem = "not all blocks were recorded";
+    const Recording recording = added_up(recorded.at);
+    if (recording.blocks_recorded != recording.blocks) result.problem = "not all blocks were recorded";
     // All blocks at these very sizes: nothing is scaled, whatever grid the host makes of it.
     const ScaledCounts counts = scaled_counts(recorded, recorded.sizes.at, compiled);
     const auto rounded = [](double value) { return static_cast<std::uint64_t>(std::llround(value)); };
@@ -108,7 +109,7 @@ Prediction prediction_of(HostRecorder& host, Service& service, const Row& row) {
     result.ideal = rounded(counts.shared_ideal);
     result.global_sectors = rounded(counts.global_sectors);
     result.global_ideal = rounded(counts.global_ideal);
-    for (const SharedLine& line : believed_lines(recorded.at, compiled))
+    for (const SharedLine& line : believed_lines(recording, compiled))
         result.lines.push_back(line_text(line));
     return result;
 }

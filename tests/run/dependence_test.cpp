@@ -68,6 +68,25 @@ TEST_F(RunDependence, AMaximumOrMinimumWithTheOutputIsFound) {
     EXPECT_THAT(dependent(copying("if (i < n) y[i] = x[i];")), IsEmpty());
 }
 
+// In the usual order each thread takes the place of its own index, and so meets only what it wrote itself.
+TEST_F(RunDependence, OnTheOrderOfThreadsIsFound) {
+    for (const bool right : {true, false})
+        for (const bool time : {false, true}) {
+            RunOptions options = once();
+            options.time = time;
+            options.iterations = 2;
+            const std::string barrier = right ? " __syncthreads();" : "";
+            const RunResult result = run(
+                copying("__shared__ int places[32], many; if (threadIdx.x == 0) many = 0; __syncthreads(); "
+                        "places[atomicAdd(&many, 1)] = i;" +
+                        barrier +
+                        " const int at = places[threadIdx.x]; if (at >= 0 && at < n) y[at] = x[at];"),
+                options);
+            EXPECT_EQ(result.pass(), right) << time;
+            for (const OutputCheck& check : result.outputs_checked) EXPECT_EQ(check.wrong, 0U) << time;
+        }
+}
+
 TEST_F(RunDependence, SoItIsInOtherTypes) {
     EXPECT_THAT(dependent(copying("if (i < n) y[i] = fmax(y[i], double(x[i]));", "double")),
                 ElementsAre(kOnItself));

@@ -69,6 +69,10 @@ TEST(ProblemLines, Tensors) {
     expect_problem_error("//@ output pairs [N]", 12,
                          "the elements of pairs are Pair, whose size is not known");
     expect_problem_error(
+        "//@ output pairs [N]", 12,
+        "unsigned long long. Aliases are not followed. Of vectors declare the elements and cast "
+        "the pointer: reinterpret_cast<const float4*>(x) of a float* x with 'align 16'");
+    expect_problem_error(
         "//@ input c [N]", 11,
         "an input is a pointer to const; c is float*, through which the kernel may write: declare it "
         "const, or write inout");

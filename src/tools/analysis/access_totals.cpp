@@ -79,7 +79,9 @@ void AccessTotals::add_each(const RequestList& list, std::span<const AccessCode>
                        sites_[sites[list.requests[i + 1].instruction]])) {
             close(loads_[1]);
             close(stores_[1]);
-            count_copy(seen, see(++i));
+            const Seen target = see(++i);
+            count_copy(seen, target);
+            for (const Seen& one : {seen, target}) count_misaligned(one, list.warp, misaligned);
             continue;
         }
         count(seen, list.warp, misaligned);
@@ -122,9 +124,14 @@ void AccessTotals::count(const Seen& seen, unsigned warp, const Misaligned& misa
         sums.degree = std::max(sums.degree, found.degree);
         if (sums.site.is_shared()) keep_worst(sums, found.units, seen.pattern, base);
     }
+    count_misaligned(seen, warp, misaligned);
+}
+
+void AccessTotals::count_misaligned(const Seen& seen, unsigned warp, const Misaligned& misaligned) {
+    const AccessPattern& pattern = patterns_[seen.pattern];
     const auto width = static_cast<std::uint64_t>(seen.width);
     if (!seen.code.unaligned_type && (seen.base % width != 0 || pattern.alignment < width)) {
-        ++sums.misaligned;
+        ++seen.sums.misaligned;
         const std::int32_t* const offsets = patterns_.offsets(seen.pattern);
         for (std::uint64_t lanes = pattern.lanes; lanes != 0; lanes &= lanes - 1) {
             const auto lane = static_cast<unsigned>(std::countr_zero(lanes));

@@ -111,6 +111,7 @@ class AccessTotals {
                   std::span<const std::uint32_t> sites, const Regions& regions, const Misaligned& misaligned);
     Cost cost(const Sums& sums, std::uint32_t pattern, std::uint64_t base, int width);
     void count(const Seen& seen, unsigned warp, const Misaligned& misaligned);
+    void count_misaligned(const Seen& seen, unsigned warp, const Misaligned& misaligned);
     void keep_worst(Sums& sums, int units, std::uint32_t pattern, std::uint64_t base);
     static bool is_copy_of(const Seen& source, const AccessCode& next, const Sums& sums);
     void count_copy(const Seen& source, const Seen& target);

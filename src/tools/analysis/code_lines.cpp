@@ -53,25 +53,21 @@ class RowsByAddress {
     std::vector<const LineRow*> rows_;
 };
 
-}  // namespace
+/// How often a line, in the template and in a header, has an instruction with that many bytes.
+using Counts = std::map<std::tuple<std::pair<int, std::string>, std::string, int>, int>;
 
-std::vector<CompiledAccess> compiled_accesses(const Binary& binary) {
-    if (binary.kind != BinaryKind::cubin) return {};
-    const auto elf = ElfView::open({binary.bytes.data(), binary.bytes.size()});
-    if (!elf || elf->machine() != kMachineCuda) return {};
-    const ElfSection* const text = elf->section(".text." + binary.entry);
-    if (text == nullptr) return {};
-    const LineTable table = line_table(*elf, *text);
+void count_accesses(const ElfView& elf, const std::string& kernel, Counts& counts) {
+    const ElfSection* const text = elf.section(".text." + kernel);
+    if (text == nullptr) return;
+    const LineTable table = line_table(elf, *text);
     const RowsByAddress rows(table);
     const LineRow* entry = rows.at(0);
-    if (entry == nullptr) return {};
+    if (entry == nullptr) return;
     // The kernel begins with its own code, or with code that was inlined into it.
     while (entry->caller != 0) entry = &table.rows[entry->caller - 1];
 
-    using Place = std::pair<int, std::string>;  // line of the template, and where in a header
-    std::map<std::tuple<Place, std::string, int>, int> counts;
     for (const SassAccess& access : sass_accesses(text->bytes)) {
-        Place place;
+        std::pair<int, std::string> place;
         if (const LineRow* const row = rows.at(access.offset)) {
             if (const LineRow* const own = row_in(table, row, entry->file))
                 place.first = static_cast<int>(own->line);
@@ -79,6 +75,17 @@ std::vector<CompiledAccess> compiled_accesses(const Binary& binary) {
         }
         ++counts[{std::move(place), access.name, access.bytes}];
     }
+}
+
+}  // namespace
+
+std::vector<CompiledAccess> compiled_accesses(const Binary& binary) {
+    if (binary.kind != BinaryKind::cubin) return {};
+    const auto elf = ElfView::open({binary.bytes.data(), binary.bytes.size()});
+    if (!elf || elf->machine() != kMachineCuda) return {};
+    Counts counts;
+    count_accesses(*elf, binary.entry, counts);
+    for (const std::string& kernel : binary.more_entries) count_accesses(*elf, kernel, counts);
     std::vector<CompiledAccess> result;
     for (const auto& [key, count] : counts) {
         const auto& [place, instruction, bytes] = key;

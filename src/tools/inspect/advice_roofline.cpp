@@ -2,6 +2,7 @@
 //
 // Advice on the roofline: what bounds the time from below, and units that are idle.
 #include <algorithm>
+#include <string>
 
 #include "base/arch_facts.h"
 #include "format/format.h"
@@ -29,13 +30,15 @@ void advise_on_roofline(const AdviceContext& context, std::vector<Advice>& out) 
     const Analysis& analysis = context.analysis;
     if (analysis.chip == nullptr || !(analysis.chip->memory_gbps > 0)) return;
     const double bytes = analysis.traffic.bytes_at_least;
-    const bool only_moves = analysis.problem.flops == 0 && bytes > 0;
-    if (only_moves || (analysis.roofline && analysis.roofline->memory_bound))
-        out.push_back(
-            {Weight::hint,
-             formatted("memory bounds it: {:.3g} GB take {} at {:.0f} GB/s", bytes / 1e9,
-                       time_of(bytes / analysis.chip->memory_gbps / 1e6), analysis.chip->memory_gbps),
-             {}});
+    const std::string memory =
+        formatted("{:.3g} GB take {} at {:.0f} GB/s", bytes / 1e9,
+                  time_of(bytes / analysis.chip->memory_gbps / 1e6), analysis.chip->memory_gbps);
+    if (analysis.problem.flops == 0 && bytes > 0)
+        out.push_back({Weight::hint,
+                       "memory alone: " + memory + "; a line '//@ flops' adds what arithmetic takes",
+                       {}});
+    if (analysis.roofline && analysis.roofline->memory_bound)
+        out.push_back({Weight::hint, "memory bounds it: " + memory, {}});
     if (!analysis.roofline) return;
     const Roofline& roof = *analysis.roofline;
     const std::string unit(name(roof.unit));

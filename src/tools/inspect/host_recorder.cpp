@@ -15,6 +15,7 @@
 #include "base/words.h"
 #include "format/format.h"
 #include "run/isolated.h"
+#include "run/thread_order.h"
 #include "run/wire.h"
 
 namespace kiln {
@@ -23,6 +24,10 @@ class HostRecorder::Relay final : public AccessObserver {
   public:
     void begin_launch(const ObservedLaunch& launch) override {
         if (to_ == nullptr) return;
+        if (!next_.empty()) {
+            to_ = next_.front();
+            next_.erase(next_.begin());
+        }
         ObservedLaunch known = launch;
         known.global = tensors_;
         to_->begin_launch(known);
@@ -57,12 +62,16 @@ class HostRecorder::Relay final : public AccessObserver {
         if (to_ != nullptr) to_->end_launch();
     }
 
-    /// Forwards to `recorder` during its lifetime.
+    /// Forwards during its lifetime: each launch to the next recorder, those after the last to that one.
     class Turn {
       public:
-        Turn(Relay& relay, AccessObserver& recorder) : relay_(relay) { relay_.to_ = &recorder; }
+        Turn(Relay& relay, const std::vector<std::unique_ptr<AccessRecorder>>& recorders) : relay_(relay) {
+            relay_.to_ = recorders.front().get();
+            for (const auto& recorder : recorders) relay_.next_.push_back(recorder.get());
+        }
         ~Turn() {
             relay_.to_ = nullptr;
+            relay_.next_.clear();
             relay_.tensors_.clear();
             relay_.waits_ = false;
         }
@@ -78,6 +87,7 @@ class HostRecorder::Relay final : public AccessObserver {
 
   private:
     AccessObserver* to_ = nullptr;
+    std::vector<AccessObserver*> next_;
     std::vector<MemoryRange> tensors_;
     bool waits_ = false;
 };
@@ -156,52 +166,85 @@ std::optional<Variant> HostRecorder::naive(const Variant& host_variant) const {
 
 AnyKernel HostRecorder::build(const Variant& host_variant) { return service_->build(host_variant); }
 
-Recording HostRecorder::record(const AnyKernel& kernel, const Sizes& sizes, const RecorderOptions& options,
-                               int skew, std::vector<std::string> found) {
-    const auto recorded = [&](const RecorderOptions& chosen, const auto& tell) -> std::optional<Recording> {
-        AccessRecorder recorder(chosen);
+// Not set: a block waits for one that was not run.
+std::optional<std::vector<Recording>> HostRecorder::recorded(const AnyKernel& kernel, RunOptions run,
+                                                             const std::vector<RecorderOptions>& options,
+                                                             const Tell& tell) {
+    std::vector<std::unique_ptr<AccessRecorder>> recorders;
+    for (const RecorderOptions& each : options) {
+        recorders.push_back(std::make_unique<AccessRecorder>(each));
         // Reading what nobody has written is a warning at most, and seldom why a launch fails.
-        recorder.report_problems([&](const AccessProblem& problem) {
+        recorders.back()->report_problems([&](const AccessProblem& problem) {
             if (problem.kind != ProblemKind::uninitialised) tell(kRemark + problem.text());
         });
-        Relay::Turn turn(*relay_, recorder);
-        RunOptions run;
-        run.sizes = sizes;
-        run.skew = skew;
-        run.check = Check::none;
-        run.time = false;
-        run.on_phase = tell;
-        run.on_tensor = [&](const MemoryRange& tensor) { turn.add_tensor(tensor); };
-        const RunResult result = runner_->run(kernel, run);
-        if (turn.waits()) return std::nullopt;
-        Recording recording = recorder.recording();
-        if (options.problems) add_unseen(result, recording);
-        return recording;
-    };
-    const auto work = [&](const auto& tell) {
-        std::optional<Recording> recording = recorded(options, tell);
-        if (!recording && !options.first_blocks) {
-            RecorderOptions first = options;
-            first.first_blocks = true;  // then no block is left out before the last that is run
-            recording = recorded(first, tell);
-        }
-        if (!recording)
-            throw DeviceError(
-                "a thread reads the same place again and again: it waits for a block with a higher number, "
-                "or for a thread of its "
-                "own block without a barrier, and on the host neither runs until it ends");
-        return wire::written(*recording);
-    };
+    }
+    Relay::Turn turn(*relay_, recorders);
+    run.check = Check::none;
+    run.time = false;
+    run.on_phase = tell;
+    run.on_tensor = [&](const MemoryRange& tensor) { turn.add_tensor(tensor); };
+    const RunResult result = runner_->run(kernel, run);
+    if (turn.waits()) return std::nullopt;
+    std::vector<Recording> recordings;
+    for (const auto& recorder : recorders) recordings.push_back(recorder->recording());
+    if (options.back().problems) add_unseen(result, recordings.back());
+    return recordings;
+}
+
+// Does it in a child process, where the service wants that.
+std::vector<Recording> HostRecorder::apart(const AnyKernel& kernel, std::vector<std::string> found,
+                                           const std::function<std::vector<Recording>(const Tell&)>& work) {
     const auto note = [&](std::string_view text) {
         if (text.starts_with(kRemark) && std::ranges::find(found, text.substr(1)) == found.end())
             found.emplace_back(text.substr(1));
     };
     try {
-        return wire::read<Recording>(launch_apart(*service_, kernel.variant().template_name(), note, work));
+        return wire::read<std::vector<Recording>>(
+            launch_apart(*service_, kernel.variant().template_name(), note,
+                         [&](const Tell& tell) { return wire::written(work(tell)); }));
     } catch (const DeviceError& error) {
         if (found.empty()) throw;
         throw DeviceError(error.what() + found_text(std::move(found)), error.call(), error.code());
     }
+}
+
+Recording HostRecorder::record(const AnyKernel& kernel, const Sizes& sizes, const RecorderOptions& options) {
+    return record_kernels(kernel, sizes, {options}).front();
+}
+
+std::vector<Recording> HostRecorder::record_kernels(const AnyKernel& kernel, const Sizes& sizes,
+                                                    const std::vector<RecorderOptions>& options) {
+    RunOptions run;
+    run.sizes = sizes;
+    return apart(kernel, {}, [&](const Tell& tell) {
+        std::optional<std::vector<Recording>> recordings = recorded(kernel, run, options, tell);
+        if (!recordings && !options.front().first_blocks) {
+            std::vector<RecorderOptions> first = options;
+            // Then no block is left out before the last that is run.
+            for (RecorderOptions& each : first) each.first_blocks = true;
+            recordings = recorded(kernel, run, first, tell);
+        }
+        if (!recordings)
+            throw DeviceError(
+                "a thread reads the same place again and again: it waits for a block with a higher number, "
+                "or for a thread of its "
+                "own block without a barrier, and on the host neither runs until it ends");
+        return *std::move(recordings);
+    });
+}
+
+Recording HostRecorder::record_again(const AnyKernel& kernel, const Sizes& sizes,
+                                     const RecorderOptions& options, int skew,
+                                     std::vector<std::string> found) {
+    RunOptions run;
+    run.sizes = sizes;
+    run.skew = skew;
+    return apart(kernel, std::move(found),
+                 [&](const Tell& tell) {
+                     const OtherThreadOrder order(*service_);
+                     return recorded(kernel, run, {options}, tell).value_or(std::vector<Recording>(1));
+                 })
+        .front();
 }
 
 }  // namespace kiln

@@ -8,9 +8,11 @@
 #include <kiln/service.h>
 #include <kiln/tools/accesses.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace kiln {
@@ -29,13 +31,26 @@ class HostRecorder {
     std::optional<Variant> naive(const Variant& host_variant) const;
     /// Compiles it, or finds it in the cache. From any thread. Throws BuildError.
     AnyKernel build(const Variant& host_variant);
-    /// One launch. skew: RunOptions::skew. found: what is known of the kernel already, for the message where the launch
-    /// fails. One thread at a time. Throws what Runner::run throws.
-    Recording record(const AnyKernel& kernel, const Sizes& sizes, const RecorderOptions& options,
-                     int skew = 0, std::vector<std::string> found = {});
+    /// One launch, of all kernels. One thread at a time. Throws what Runner::run throws.
+    Recording record(const AnyKernel& kernel, const Sizes& sizes, const RecorderOptions& options);
+    /// The same on other conditions: with threads in another order (OtherThreadOrder), and skew as RunOptions::skew. Has nothing
+    /// where the kernel then waits for a thread or block that does not run. found: what is known of the kernel already, for the
+    /// message where the launch fails.
+    Recording record_again(const AnyKernel& kernel, const Sizes& sizes, const RecorderOptions& options,
+                           int skew, std::vector<std::string> found);
+    /// The same of each kernel that is launched, those with an empty grid left out; there are options for each.
+    std::vector<Recording> record_kernels(const AnyKernel& kernel, const Sizes& sizes,
+                                          const std::vector<RecorderOptions>& options);
 
   private:
     class Relay;
+    using Tell = std::function<void(std::string_view)>;
+
+    std::optional<std::vector<Recording>> recorded(const AnyKernel& kernel, RunOptions run,
+                                                   const std::vector<RecorderOptions>& options,
+                                                   const Tell& tell);
+    std::vector<Recording> apart(const AnyKernel& kernel, std::vector<std::string> found,
+                                 const std::function<std::vector<Recording>(const Tell&)>& work);
 
     std::shared_ptr<Relay> relay_;
     std::unique_ptr<Service> service_;

@@ -6,11 +6,10 @@
 #include <kiln/error.h>
 
 #include <cstdint>
-#include <vector>
 
 namespace kiln {
 
-Dim3 grid_of(const Variant& variant, const Problem& problem) {
+std::vector<Dim3> grids_of(const Variant& variant, const Problem& problem) {
     // All hosts that Kiln supports are little-endian, so a pointer to a 64-bit word also points to the same
     // value as a narrower integer.
     std::vector<std::int64_t> words;
@@ -20,11 +19,13 @@ Dim3 grid_of(const Variant& variant, const Problem& problem) {
     }
     std::vector<void*> pointers;
     for (std::int64_t& word : words) pointers.push_back(&word);
-    const Dim3 grid = variant.grid(pointers.data());
-    if (grid.count() == 0)
+    std::vector<Dim3> grids = variant.grids(pointers.data());
+    if (grids.front().count() == 0)
         throw VariantError(variant.template_name() +
                            ": with these sizes there is nothing to launch: the grid is empty");
-    return grid;
+    return grids;
 }
+
+Dim3 grid_of(const Variant& variant, const Problem& problem) { return grids_of(variant, problem).front(); }
 
 }  // namespace kiln

@@ -26,15 +26,17 @@ std::optional<std::int64_t> lowered(std::int64_t size, std::int64_t step) {
 
 std::optional<std::int64_t> raised(std::int64_t size, std::int64_t step) { return size + step; }
 
-/// The launch with one size changed by the smallest step that the template accepts.
+/// The launch with these sizes changed by the smallest step that the template accepts.
 template <class Change>
-std::optional<LaunchWork> with_changed(const Variant& variant, const Sizes& sizes, const std::string& name,
-                                       const Change& change) {
+std::optional<LaunchWork> with_changed(const Variant& variant, const Sizes& sizes,
+                                       const std::vector<std::string>& names, const Change& change) {
     for (const std::int64_t step : kSteps) {
-        const auto size = change(sizes.at(name), step);
-        if (!size) return std::nullopt;
         Sizes changed = sizes;
-        changed[name] = *size;
+        for (const std::string& name : names) {
+            const auto size = change(sizes.at(name), step);
+            if (!size) return std::nullopt;
+            changed[name] = *size;
+        }
         try {
             return launch_work(variant, changed);
         } catch (const VariantError&) {
@@ -49,17 +51,40 @@ template <class Cost>
 std::optional<LaunchWork> lowest(const Variant& variant, const LaunchWork& now, const Cost& cost) {
     std::optional<LaunchWork> best;
     for (const auto& [name, size] : now.sizes) {
-        auto next = with_changed(variant, now.sizes, name, lowered);
+        auto next = with_changed(variant, now.sizes, {name}, lowered);
         if (next && cost(*next) < cost(best ? *best : now)) best = std::move(next);
     }
     return best;
+}
+
+/// Whether packed sequences have about the same mean length.
+bool are_as_long(const LaunchWork& one, const LaunchWork& other) {
+    constexpr double kAbout = 1.25;
+    return std::ranges::equal(one.mean_lengths, other.mean_lengths,
+                              [](double a, double b) { return a <= kAbout * b && b <= kAbout * a; });
+}
+
+/// The launch with the least tensors that one size lowered gives, or two that packed sequences join.
+template <class Cost>
+std::optional<LaunchWork> smallest(const Variant& variant, const LaunchWork& now, const Cost& cost) {
+    if (now.mean_lengths.empty()) return lowest(variant, now, cost);
+    std::optional<LaunchWork> best;
+    for (const auto& [name, size] : now.sizes)
+        for (const auto& [other, other_size] : now.sizes) {
+            if (other < name) continue;
+            const std::vector<std::string> names = {name, other};  // often the same
+            auto next = with_changed(variant, now.sizes, names, lowered);
+            if (next && are_as_long(*next, now) && cost(*next) < cost(best ? *best : now))
+                best = std::move(next);
+        }
+    return best ? best : lowest(variant, now, cost);
 }
 
 /// The launch with one size raised and the least additional work per block; nullopt: none has more.
 std::optional<LaunchWork> next_higher(const Variant& variant, const LaunchWork& now) {
     std::optional<LaunchWork> best;
     for (const auto& [name, size] : now.sizes) {
-        auto next = with_changed(variant, now.sizes, name, raised);
+        auto next = with_changed(variant, now.sizes, {name}, raised);
         // Other blocks at the edge of the grid change the mean slightly, but not the loop in each block.
         const bool deeper = next && next->block_work > kClearlyMore * now.block_work;
         if (deeper && (!best || next->block_work < best->block_work)) best = std::move(next);
@@ -71,13 +96,27 @@ double accesses_of(const LaunchWork& work) { return work.block_accesses; }
 
 }  // namespace
 
+LaunchWork LaunchWork::of_kernel(std::size_t kernel) const {
+    LaunchWork work = *this;
+    work.blocks = kernel_blocks.at(kernel);
+    const double blocks_per_block = static_cast<double>(blocks) / static_cast<double>(work.blocks);
+    work.block_work *= blocks_per_block;
+    work.block_accesses *= blocks_per_block;
+    return work;
+}
+
 LaunchWork launch_work(const Variant& variant, const Sizes& sizes) {
     const Problem problem = variant.problem(sizes);
     LaunchWork work;
     work.sizes = problem.sizes;
-    work.blocks = grid_of(variant, problem).count();
-    for (const Tensor& tensor : problem.tensors)
+    for (const Dim3 grid : grids_of(variant, problem)) work.kernel_blocks.push_back(grid.count());
+    work.blocks = work.kernel_blocks.front();
+    for (const Tensor& tensor : problem.tensors) {
         work.tensor_bytes += static_cast<double>(tensor.size_bytes());
+        if (tensor.fill == Fill::offsets)
+            work.mean_lengths.push_back(static_cast<double>(tensor.high) /
+                                        static_cast<double>(std::max<std::int64_t>(1, tensor.count() - 1)));
+    }
     const double blocks = static_cast<double>(work.blocks);
     const double flops = static_cast<double>(problem.flops) / blocks;
     const double bytes = static_cast<double>(problem.bytes) / blocks;
@@ -97,7 +136,7 @@ RecordSizes record_sizes(const Variant& variant, const LaunchWork& shape, const 
     while (at.tensor_bytes > budget.bytes) {
         // The data that all blocks read is shared by fewer blocks.
         const double most_accesses = 1.25 * std::max(budget.accesses, at.block_accesses);
-        auto next = lowest(variant, at, [&](const LaunchWork& work) {
+        auto next = smallest(variant, at, [&](const LaunchWork& work) {
             return work.block_accesses > most_accesses ? at.tensor_bytes : work.tensor_bytes;
         });
         if (!next) break;

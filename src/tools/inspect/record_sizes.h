@@ -5,30 +5,39 @@
 // A recording watches some blocks of a launch. Two things may be too much: the work of one block, and the
 // memory of the tensors. If the requested shape needs too much of either, sizes are lowered by steps of 128
 // (or of the multiple that the template requires), so that a size keeps its remainder: complete tiles stay
-// complete, and aligned rows stay aligned.
+// complete, and aligned rows stay aligned. Where memory is too much, sizes that `offsets to` joins are lowered together, so that
+// packed sequences, such as the rows of a sparse matrix, stay as long on average.
 //
 // Counts of a block are assumed to be affine in its work: a + b * work. That is exact if a loop repeats the
 // same accesses, as over k in a GEMM, and the rest (storing the result) happens once. Two recordings, at
 // `less` and at `sizes`, give a and b. Counts of the grid are those of a block times the number of blocks.
 // The last block, which is often nearly empty, counts once; others at the edges, few of which are recorded, count like any.
+// The sizes are those for the first kernel of a template; each of several is scaled by its own grid.
 #pragma once
 
 #include <kiln/template.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 namespace kiln {
 
 /// The properties of a launch that determine the cost of recording it.
 struct LaunchWork {
     Sizes sizes;
-    std::uint64_t blocks = 0;
+    std::uint64_t blocks = 0;                  ///< of the first kernel
+    std::vector<std::uint64_t> kernel_blocks;  ///< of each kernel; 0: it is left out
     double block_work = 0;      ///< flops of a block; if none are declared, bytes that it moves
     double block_accesses = 0;  ///< roughly proportional to the time of recording it
     double tensor_bytes = 0;
+    std::vector<double> mean_lengths;  ///< of the packed sequences of each tensor with Fill::offsets
+
+    /// The same of one of several kernels, whose grid must not be empty. Its blocks are taken to do all the work.
+    LaunchWork of_kernel(std::size_t kernel) const;
 };
-/// Throws VariantError.
+/// Of the first kernel. Throws VariantError.
 LaunchWork launch_work(const Variant& variant, const Sizes& sizes);
 
 struct RecordSizes {

@@ -4,8 +4,12 @@
 #include "inspect/recorded_variant.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <map>
+#include <optional>
+#include <span>
 #include <string_view>
+#include <utility>
 
 namespace kiln {
 namespace {
@@ -153,22 +157,81 @@ std::map<int, LineSectors> block_sectors(const Recording& recording, std::uint64
     return lines;
 }
 
+/// Of each kernel; nothing of those with an empty grid.
+std::vector<Recording> record_at(HostRecorder& recorder, const AnyKernel& kernel, const LaunchWork& at,
+                                 const std::vector<RecorderOptions>& options) {
+    std::vector<RecorderOptions> of_launches;
+    for (std::size_t i = 0; i < options.size(); ++i)
+        if (at.kernel_blocks[i] != 0) of_launches.push_back(options[i]);
+    std::vector<Recording> launches = recorder.record_kernels(kernel, at.sizes, of_launches);
+    std::vector<Recording> kernels;
+    auto launch = launches.begin();
+    for (const std::uint64_t blocks : at.kernel_blocks)
+        kernels.push_back(blocks != 0 ? std::move(*launch++) : Recording{});
+    return kernels;
+}
+
+struct KernelRecording {
+    const Recording& at;
+    const Recording* less;  ///< null: `at` is all that there is
+    std::uint64_t blocks;   ///< of the shape
+    Scaling scaling;
+};
+
+/// For each kernel that was recorded and that the shape launches.
+void for_each_kernel(const RecordedVariant& recorded, const LaunchWork& shape, const auto& use) {
+    const RecordSizes& sizes = recorded.sizes;
+    for (std::size_t i = 0; i < recorded.at.size(); ++i) {
+        if (sizes.at.kernel_blocks[i] == 0 || shape.kernel_blocks[i] == 0) continue;
+        RecordSizes of_kernel{sizes.at.of_kernel(i), std::nullopt};
+        const bool has_less = sizes.less && sizes.less->kernel_blocks[i] != 0;
+        if (has_less) of_kernel.less = sizes.less->of_kernel(i);
+        const LaunchWork whole = shape.of_kernel(i);
+        use(KernelRecording{recorded.at[i], has_less ? &recorded.less[i] : nullptr, whole.blocks,
+                            Scaling(of_kernel, whole)});
+    }
+}
+
 }  // namespace
 
 RecordedVariant record_variant(HostRecorder& recorder, const AnyKernel& kernel, const RecordSizes& sizes,
                                const RecorderOptions& options) {
     RecordedVariant result{sizes, {}, {}};
-    RecorderOptions each = options;
-    if (sizes.less) each.most_ms = options.most_ms * 2 / 3;
-    result.at = recorder.record(kernel, sizes.at.sizes, each);
+    std::vector<RecorderOptions> each(sizes.at.kernel_blocks.size(), options);
+    if (sizes.less)
+        for (RecorderOptions& one : each) one.most_ms = options.most_ms * 2 / 3;
+    result.at = record_at(recorder, kernel, sizes.at, each);
     if (!sizes.less) return result;
     // The same number of blocks in both, so that those at the edges have the same weight.
-    each.most_ms = options.most_ms / 3;
-    each.most_blocks = std::max<std::uint64_t>(1, result.at.blocks_recorded);
-    each.first_blocks = result.at.first_blocks;
-    each.problems = false;
-    result.less = recorder.record(kernel, sizes.less->sizes, each);
+    for (std::size_t i = 0; i < each.size(); ++i) {
+        each[i].most_ms = options.most_ms / 3;
+        each[i].most_blocks = std::max<std::uint64_t>(1, result.at[i].blocks_recorded);
+        each[i].first_blocks = result.at[i].first_blocks;
+        each[i].problems = false;
+    }
+    result.less = record_at(recorder, kernel, *sizes.less, each);
     return result;
+}
+
+Recording added_up(const std::vector<Recording>& recordings) {
+    Recording sum = recordings.front();
+    for (const Recording& more : std::span(recordings).subspan(1)) {
+        const auto append = [](auto& to, const auto& from) {
+            to.insert(to.end(), from.begin(), from.end());
+            std::ranges::stable_sort(to, {}, [](const auto& site) { return site.place; });
+        };
+        append(sum.shared, more.shared);
+        append(sum.global, more.global);
+        sum.problems.insert(sum.problems.end(), more.problems.begin(), more.problems.end());
+        sum.blocks += more.blocks;
+        sum.blocks_recorded += more.blocks_recorded;
+        sum.first_blocks |= more.first_blocks;
+        sum.elapsed_ms += more.elapsed_ms;
+        sum.has_last_block = false;
+        sum.last_shared.clear();
+        sum.last_global.clear();
+    }
+    return sum;
 }
 
 std::vector<SharedLine> believed_lines(const Recording& recording,
@@ -189,24 +252,31 @@ GlobalCount believed_global(const GlobalSite& site, const std::vector<CompiledAc
 
 ScaledCounts scaled_counts(const RecordedVariant& recorded, const LaunchWork& shape,
                            const std::vector<CompiledAccess>& compiled) {
-    const ScaledCounts at = block_counts(recorded.at, shape.blocks, compiled);
-    const ScaledCounts less = recorded.less ? block_counts(*recorded.less, shape.blocks, compiled) : at;
-    const Scaling scaling(recorded.sizes, shape);
-    const auto scaled = [&](double ScaledCounts::*sum) { return scaling.whole_grid(at.*sum, less.*sum); };
-    return {scaled(&ScaledCounts::shared_wavefronts), scaled(&ScaledCounts::shared_ideal),
-            scaled(&ScaledCounts::global_sectors), scaled(&ScaledCounts::global_ideal),
-            scaled(&ScaledCounts::loaded_bytes)};
+    ScaledCounts counts;
+    for_each_kernel(recorded, shape, [&](const KernelRecording& kernel) {
+        const ScaledCounts at = block_counts(kernel.at, kernel.blocks, compiled);
+        const ScaledCounts less =
+            kernel.less != nullptr ? block_counts(*kernel.less, kernel.blocks, compiled) : at;
+        for (const auto count : kCounts) counts.*count += kernel.scaling.whole_grid(at.*count, less.*count);
+    });
+    return counts;
 }
 
 std::vector<LineSectors> scaled_sectors(const RecordedVariant& recorded, const LaunchWork& shape,
                                         const std::vector<CompiledAccess>& compiled) {
-    const Scaling scaling(recorded.sizes, shape);
-    std::map<int, LineSectors> less =
-        recorded.less ? block_sectors(*recorded.less, shape.blocks, compiled) : std::map<int, LineSectors>();
+    std::map<int, LineSectors> sums;
+    for_each_kernel(recorded, shape, [&](const KernelRecording& kernel) {
+        std::map<int, LineSectors> less;
+        if (kernel.less != nullptr) less = block_sectors(*kernel.less, kernel.blocks, compiled);
+        for (const auto& [number, line] : block_sectors(kernel.at, kernel.blocks, compiled)) {
+            LineSectors& sum = sums[number];
+            sum.line = number;
+            sum.sectors += kernel.scaling.whole_grid(line.sectors, less[number].sectors);
+            sum.ideal += kernel.scaling.whole_grid(line.ideal, less[number].ideal);
+        }
+    });
     std::vector<LineSectors> lines;
-    for (const auto& [number, line] : block_sectors(recorded.at, shape.blocks, compiled))
-        lines.push_back({number, scaling.whole_grid(line.sectors, less[number].sectors),
-                         scaling.whole_grid(line.ideal, less[number].ideal)});
+    for (const auto& [number, line] : sums) lines.push_back(line);
     return lines;
 }
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Joins a variant's recordings with its binary: the access width that the compiler chose per line, and totals
-// over all lines, scaled to the whole grid of the requested shape.
+// over all lines, scaled to the whole grid of the requested shape, and added up over the template's kernels.
 #pragma once
 
 #include <kiln/tools/analyze.h>
 
-#include <optional>
 #include <vector>
 
 #include "inspect/host_recorder.h"
@@ -16,13 +15,16 @@ namespace kiln {
 
 struct RecordedVariant {
     RecordSizes sizes;
-    Recording at;
-    std::optional<Recording> less;  ///< where sizes.less is set
+    std::vector<Recording> at;    ///< of each kernel
+    std::vector<Recording> less;  ///< likewise, where sizes.less is set; else empty
 };
 
 /// Records at one or two sizes, as the budget of `options` requires. Throws what HostRecorder throws.
 RecordedVariant record_variant(HostRecorder& recorder, const AnyKernel& kernel, const RecordSizes& sizes,
                                const RecorderOptions& options);
+
+/// All kernels' in one, as AccessRecorder adds them up.
+Recording added_up(const std::vector<Recording>& recordings);
 
 /// The sites of shared memory, each with its width in the binary: of the widths that the recording can merge
 /// to, the widest one on that line; as written if none occurs, or if the binary is not known.
@@ -36,7 +38,7 @@ struct GlobalCount {
 };
 GlobalCount believed_global(const GlobalSite& site, const std::vector<CompiledAccess>& compiled);
 
-/// Over the whole grid of a shape.
+/// Over the whole grids of a shape.
 struct ScaledCounts {
     double shared_wavefronts = 0, shared_ideal = 0;
     double global_sectors = 0, global_ideal = 0;
@@ -45,7 +47,7 @@ struct ScaledCounts {
 ScaledCounts scaled_counts(const RecordedVariant& recorded, const LaunchWork& shape,
                            const std::vector<CompiledAccess>& compiled);
 
-/// What the accesses of one line request from global memory, over the whole grid of a shape.
+/// What the accesses of one line request from global memory, over the whole grids of a shape.
 struct LineSectors {
     int line = 0;
     double sectors = 0, ideal = 0;
