@@ -111,7 +111,7 @@ class Driver {
     /// a fault. Means something on the host only, and costs address space, no memory.
     virtual void separate_buffers() {}
     /// Launches from now on run the threads of each block in the order of this seed; nullopt: by index. Means something on the
-    /// host only. Not while something is launched.
+    /// host only. Thread-safe.
     virtual void order_threads(std::optional<std::uint64_t>) {}
 
     virtual void* allocate(std::size_t bytes) = 0;

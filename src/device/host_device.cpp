@@ -138,7 +138,7 @@ class HostDriver final : public Driver {
   public:
     HostDriver()
         : info_(describe()),
-          seed_(std::make_shared<std::optional<std::uint64_t>>(config::host_seed())),
+          order_(std::make_shared<ThreadOrder>(config::host_seed())),
           executor_(std::make_shared<ExecutorOfProcess>(worker_count())) {}
 
     const DeviceInfo& info() const override { return info_; }
@@ -146,7 +146,7 @@ class HostDriver final : public Driver {
     void observe(std::shared_ptr<AccessObserver> observer) override { observer_ = std::move(observer); }
     void load_at_launch() override { when_loaded_ = WhenLoaded::at_launch; }
     void separate_buffers() override { separate_ = true; }
-    void order_threads(std::optional<std::uint64_t> seed) override { *seed_ = seed; }
+    void order_threads(std::optional<std::uint64_t> seed) override { order_->set(seed); }
 
     void* allocate(std::size_t bytes) override;
     void release(void* memory) noexcept override;
@@ -195,7 +195,7 @@ class HostDriver final : public Driver {
 
     std::shared_ptr<Module> load(const Binary& binary) override {
         return std::make_shared<HostModule>(
-            binary, info_, seed_, [executor = executor_]() -> HostExecutor& { return executor->get(); },
+            binary, info_, order_, [executor = executor_]() -> HostExecutor& { return executor->get(); },
             observer_, when_loaded_);
     }
 
@@ -213,7 +213,7 @@ class HostDriver final : public Driver {
     void* allocate_apart(std::size_t bytes);
 
     const DeviceInfo info_;
-    const std::shared_ptr<std::optional<std::uint64_t>> seed_;  ///< the modules' too
+    const std::shared_ptr<ThreadOrder> order_;  ///< the modules' too
     const std::shared_ptr<ExecutorOfProcess> executor_;
     std::shared_ptr<AccessObserver> observer_;
     WhenLoaded when_loaded_ = WhenLoaded::at_once;

@@ -118,14 +118,14 @@ KernelObject::~KernelObject() {
     }
 }
 
-HostModule::HostModule(const Binary& binary, const DeviceInfo& device, ThreadOrder seed,
-                       std::function<HostExecutor&()> executor, std::shared_ptr<AccessObserver> observer,
-                       WhenLoaded when)
+HostModule::HostModule(const Binary& binary, const DeviceInfo& device,
+                       std::shared_ptr<const ThreadOrder> order, std::function<HostExecutor&()> executor,
+                       std::shared_ptr<AccessObserver> observer, WhenLoaded when)
     : object_(std::make_shared<KernelObject>(checked(binary))),
       name_(binary.entry),
       symbol_("kiln_host_kernel"),
       limits_(device.limits),
-      seed_(std::move(seed)),
+      order_(std::move(order)),
       executor_(std::move(executor)),
       observer_(std::move(observer)),
       binary_(observer_ ? binary : Binary{}) {
@@ -138,7 +138,7 @@ HostModule::HostModule(const HostModule& first, const Binary& binary, std::size_
       name_(binary.more_entries[number]),
       symbol_(formatted("kiln_host_kernel_{}", number + 1)),
       limits_(first.limits_),
-      seed_(first.seed_),
+      order_(first.order_),
       executor_(first.executor_),
       observer_(first.observer_),
       binary_(first.binary_) {
@@ -226,9 +226,9 @@ void HostModule::launch(const LaunchShape& shape, void* const* arguments, void* 
                               arguments, *info_.argument_bytes);
         return;
     }
-    const BlockPlan plan = {&kernel(),        name_.c_str(), arguments,
-                            shape.grid,       shape.block,   shape.dynamic_shared_bytes,
-                            observer_.get(),  *seed_,        &object_->static_shared(),
+    const BlockPlan plan = {&kernel(),        name_.c_str(),  arguments,
+                            shape.grid,       shape.block,    shape.dynamic_shared_bytes,
+                            observer_.get(),  order_->seed(), &object_->static_shared(),
                             shape.cooperative};
     if (observer_) return launch_observed(plan);
     executor_().run(plan, name_);

@@ -7,6 +7,7 @@
 #include <kiln/build.h>
 #include <kiln/observe.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -62,8 +63,22 @@ class KernelObject {
     std::once_flag loaded_;
 };
 
-/// BlockPlan::seed of the next launches, whose driver may change it.
-using ThreadOrder = std::shared_ptr<const std::optional<std::uint64_t>>;
+/// BlockPlan::seed of the next launches, which their driver may change. Thread-safe.
+class ThreadOrder {
+  public:
+    explicit ThreadOrder(std::optional<std::uint64_t> seed) { set(seed); }
+    void set(std::optional<std::uint64_t> seed) {
+        seed_ = seed.value_or(0);
+        is_seeded_ = seed.has_value();
+    }
+    std::optional<std::uint64_t> seed() const {
+        return is_seeded_ ? std::optional<std::uint64_t>(seed_) : std::nullopt;
+    }
+
+  private:
+    std::atomic<std::uint64_t> seed_ = 0;
+    std::atomic<bool> is_seeded_ = false;
+};
 
 /// at_launch: the first launch in a process loads the object, so that none of its code runs in one that only builds.
 enum class WhenLoaded { at_once, at_launch };
@@ -72,7 +87,7 @@ class HostModule final : public Module {
   public:
     /// executor: gives the pool to run on, for as long as the module lives. observer: null unless the binary
     /// was compiled to report its accesses. Throws DeviceError.
-    HostModule(const Binary& binary, const DeviceInfo& device, ThreadOrder seed,
+    HostModule(const Binary& binary, const DeviceInfo& device, std::shared_ptr<const ThreadOrder> order,
                std::function<HostExecutor&()> executor, std::shared_ptr<AccessObserver> observer = nullptr,
                WhenLoaded when = WhenLoaded::at_once);
 
@@ -102,7 +117,7 @@ class HostModule final : public Module {
     const std::string name_;
     const std::string symbol_;  ///< what it is exported as
     const Limits limits_;
-    const ThreadOrder seed_;
+    const std::shared_ptr<const ThreadOrder> order_;
     const std::function<HostExecutor&()> executor_;
     const std::shared_ptr<AccessObserver> observer_;
     const Binary binary_;  ///< empty without an observer

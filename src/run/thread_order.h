@@ -12,7 +12,7 @@ namespace kiln {
 class Driver;
 
 /// During its lifetime launches on the host run the threads of each block in another order, the same every time, and find all
-/// bits of shared memory set. On other backends it does nothing. No other thread may launch meanwhile.
+/// bits of shared memory set; those of other threads, too. On other backends it does nothing.
 class OtherThreadOrder {
   public:
     explicit OtherThreadOrder(const Service& service);
