@@ -37,16 +37,14 @@ class Program : public ::testing::Test {
   protected:
     explicit Program(std::string name) : program_((own_directory() / name).string()) {}
 
-    /// Exactly these arguments; an environment replaces the usual one, KILN_CACHE_DIR.
+    /// Exactly these arguments, and what `environment` sets: see run_program.
     Outcome run(Arguments arguments, Environment environment = {}) const {
-        if (environment.empty()) environment = usual_environment();
         arguments.insert(arguments.begin(), program_);
         return run_program(std::move(arguments), std::move(environment));
     }
 
     /// A shell command in which "$0" is the program.
     Outcome run_in_shell(const std::string& command, Environment environment = {}) const {
-        if (environment.empty()) environment = usual_environment();
         return run_program({"/bin/sh", "-c", command, program_}, std::move(environment));
     }
 
@@ -67,13 +65,15 @@ class Program : public ::testing::Test {
         return path(name).string();
     }
 
-    /// What the user of this machine has set up must not matter: unless a test says where they are, wisdom and
-    /// calibration are those of a directory that isn't there.
+    /// What the user of this machine has set up must not matter: unless a test says where they are, the cache is the test's
+    /// own, and wisdom and calibration are those of a directory that isn't there.
     Outcome run_program(Arguments arguments, Environment environment) const {
         const auto gives = [&](const char* name) {
             return std::ranges::any_of(environment, [&](const auto& one) { return one.first == name; });
         };
         const bool gives_home = gives("HOME");
+        if (!gives("KILN_CACHE_DIR") && !gives("XDG_CACHE_HOME") && !gives("XDG_CONFIG_HOME") && !gives_home)
+            environment.emplace_back("KILN_CACHE_DIR", path("cache").string());
         if (!gives("XDG_CONFIG_HOME"))
             environment.emplace_back("XDG_CONFIG_HOME", gives_home ? "" : path("config").string());
         if (!gives("KILN_WISDOM")) environment.emplace_back("KILN_WISDOM", "");
