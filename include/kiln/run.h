@@ -99,6 +99,7 @@ struct OutputCheck {
                                    ///< exact where that is asked for
     std::uint64_t not_finite = 0;  ///< of the checked: NaN or infinite, as expected
     std::uint64_t unwritten = 0;   ///< of all: still what they were before the launch, where that can be told
+    bool later_launch = false;     ///< found after a later launch on the same inputs; the first was right
     std::optional<std::uint64_t> wrong_rows;  ///< that fail Freivalds' test; not set: it was not made
     double worst = 0;                         ///< the largest |error| / bound; right is 1 and less
     double max_abs_error = 0;                 ///< the largest difference from what is expected
@@ -138,14 +139,14 @@ struct Dependence {
 struct RunResult {
     Problem problem;                           ///< that was run
     Check check = Check::none;                 ///< how results were compared
-    std::vector<OutputCheck> outputs_checked;  ///< of the first launch
+    std::vector<OutputCheck> outputs_checked;  ///< of the first launch, see OutputCheck::later_launch
     std::vector<OutputCheck>
         contributions_checked;            ///< of the one with Data::contributions; empty: there was none
     std::vector<Overrun> overrun;         ///< where the kernel wrote beyond a tensor
     std::vector<std::string> changed;     ///< inputs that the kernel wrote to
     std::vector<std::string> not_zeroed;  ///< scratch that must be left zeroed, and is not
     /// Outputs and inouts with a reference that differ, in any bit, between the first launch and a later one on the same data.
-    /// Unknown, and so empty, where nothing is checked.
+    /// Unknown, and so empty, where nothing is checked. Those of any order are held to their references instead.
     std::vector<std::string> unstable;
     std::vector<Dependence> dependent;      ///< outputs and inouts with a reference, as above
     std::optional<TimeSummary> time;        ///< of the timed launches; not set: none was asked for

@@ -238,6 +238,8 @@ struct TensorArgument {
     std::string align_text;  ///< "16": what its address must be a multiple of; empty: what its elements need
     std::string reference;   ///< of an output or inout: the template that computes it; empty: none
     bool exact = false;      ///< with small integers as inputs the result has no rounding error
+    bool any_order =
+        false;  ///< its floating-point terms are added in another order by each launch, as by atomic operations
     std::string condition_text;  ///< "BIAS": which variants have the argument; empty: all
     std::string text;            ///< the author's words; may be empty
     int line = 0;                ///< from 1
@@ -258,6 +260,7 @@ struct Tensor {
     std::int64_t pattern_size = 0;        ///< of the pattern
     std::string reference;                ///< TensorArgument::reference
     bool exact = false;                   ///< TensorArgument::exact
+    bool any_order = false;               ///< TensorArgument::any_order
 
     /// Elements. Throws VariantError when the number does not fit; those of Variant::problem() fit.
     std::int64_t count() const;

@@ -62,6 +62,7 @@ Json problem_json(const Template& of) {
                            {"fill", text_or_null(tensor.fill_text)},
                            {"reference", text_or_null(tensor.reference)},
                            {"exact", tensor.exact},
+                           {"any_order", tensor.any_order},
                            {"condition", text_or_null(tensor.condition_text)},
                            {"text", tensor.text}});
     for (const TensorMapArgument& map : of.tensor_maps())
@@ -90,9 +91,11 @@ std::string problem_text(const Template& of) {
                                 : tensor.fill_text.empty() ? "by " + tensor.reference
                                                            : tensor.fill_text + " by " + tensor.reference;
         const std::string align = tensor.align_text.empty() ? "" : " align " + tensor.align_text;
-        tensors.push_back(
-            {tensor.name, std::string(name(tensor.role)), "[" + tensor.extents_text + "]" + align,
-             how + (tensor.exact ? " exact" : "") + condition_text(tensor.condition_text), tensor.text});
+        tensors.push_back({tensor.name, std::string(name(tensor.role)),
+                           "[" + tensor.extents_text + "]" + align,
+                           how + (tensor.exact ? " exact" : "") + (tensor.any_order ? " any_order" : "") +
+                               condition_text(tensor.condition_text),
+                           tensor.text});
     }
     for (const TensorMapArgument& map : of.tensor_maps())
         tensors.push_back({map.name, "tensor map", "of " + map.tensor + condition_text(map.condition_text)});

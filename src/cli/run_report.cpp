@@ -121,6 +121,7 @@ Json output_json(const OutputCheck& output) {
             {"wrong", output.wrong},
             {"not_finite", output.not_finite},
             {"unwritten", output.unwritten},
+            {"later_launch", output.later_launch},
             {"wrong_rows", or_null(output.wrong_rows)},
             {"max_abs_error", output.max_abs_error},
             {"worst", output.worst},

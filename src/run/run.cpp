@@ -50,10 +50,12 @@ void keep_results(const ProblemLaunch& launch, RunResult& result) {
     }
 }
 
-/// Whether an output has a reference. Others may differ from launch to launch, such as a time.
-bool is_compared(const RunResult& result, const std::string& tensor) {
+/// Whether the bits of an output are. Without a reference they may differ from launch to launch, such as a time.
+bool is_compared(const RunResult& result, const std::string& output) {
+    const auto tensor = std::ranges::find(result.problem.tensors, output, &Tensor::name);
+    if (tensor != result.problem.tensors.end() && tensor->any_order) return false;
     return std::ranges::any_of(result.outputs_checked, [&](const OutputCheck& check) {
-        return check.tensor == tensor && check.checked > 0;
+        return check.tensor == output && check.checked > 0;
     });
 }
 
@@ -72,6 +74,35 @@ void add(const Differences& found, ProblemLaunch& launch, const Results& before,
     append(result.unstable, names);
 }
 
+/// Holds outputs of any order to their references after later launches, since their bits may be others.
+class AnyOrderCheck {
+  public:
+    /// check: not set: does nothing. Must outlive it.
+    AnyOrderCheck(std::optional<ResultCheck>& check, const CheckRequest& request)
+        : check_(check), request_(request) {}
+
+    void operator()(const ProblemLaunch& launch, const ReportPhase& tell, RunResult& result) const {
+        if (!check_ || std::ranges::none_of(result.problem.tensors, &Tensor::any_order)) return;
+        tell("checking");
+        for (const auto& memory : launch.tensors()) {
+            if (!memory->tensor().any_order) continue;
+            CheckRequest request = request_;
+            OutputCheck later = check_->output(launch, *memory, request);
+            OutputCheck& kept =
+                *std::ranges::find(result.outputs_checked, later.tensor, &OutputCheck::tensor);
+            if (kept.wrong > 0 || later.wrong == 0) continue;
+            later.later_launch = true;
+            later.unwritten = kept.unwritten;
+            kept = std::move(later);
+        }
+        check_->release();
+    }
+
+  private:
+    std::optional<ResultCheck>& check_;
+    const CheckRequest& request_;
+};
+
 /// Whether the timed launches are compared with the first one. They can't be if an inout makes each launch different.
 bool compares_timed(const ProblemLaunch& launch, const RunOptions& options) {
     return options.time && options.check != Check::none && !launch.has_inout();
@@ -82,7 +113,7 @@ bool compares_timed(const ProblemLaunch& launch, const RunOptions& options) {
 /// compared, two more are made here: one on what the first launch left in scratch, and one on scratch with high poison. That
 /// on low poison runs threads in another order.
 void launch_again(ProblemLaunch& launch, const RunOptions& options, const Results& before,
-                  const ReportPhase& tell, RunResult& result) {
+                  const AnyOrderCheck& check_any_order, const ReportPhase& tell, RunResult& result) {
     std::vector<Start> starts = {{Poison::low, true, true}};
     if (!compares_timed(launch, options)) {
         starts.insert(starts.begin(), {Poison::high});
@@ -92,14 +123,15 @@ void launch_again(ProblemLaunch& launch, const RunOptions& options, const Result
         const Differences found = launch.launch_again(before, start, tell);
         add(launch.side_effects(false), result);
         add(found, launch, before, start.poison, tell, result);
+        if (result.pass()) check_any_order(launch, tell, result);
         if (!result.pass()) return;
     }
 }
 
 /// Times launches, and checks that later launches give the bits of the first one. before: its results, if they are right.
 void time_and_compare(Service& service, ProblemLaunch& launch, const RunOptions& options,
-                      std::optional<Results> before, double one_launch_ms, const ReportPhase& tell,
-                      RunResult& result) {
+                      std::optional<Results> before, double one_launch_ms,
+                      const AnyOrderCheck& check_any_order, const ReportPhase& tell, RunResult& result) {
     const bool comparing = compares_timed(launch, options) && (result.pass() || !before);
     constexpr Start kStart{Poison::high, true};
     if (comparing && before) {
@@ -120,6 +152,7 @@ void time_and_compare(Service& service, ProblemLaunch& launch, const RunOptions&
     if (!comparing) return;
     tell("checking");
     add(launch.differences(*before), launch, *before, kStart.poison, tell, result);
+    if (result.pass()) check_any_order(launch, tell, result);
 }
 
 }  // namespace
@@ -187,6 +220,7 @@ struct Runner::State {
             checks = plan.check->outputs(launch, request, result.check);
             plan.check->release();
         };
+        const AnyOrderCheck check_any_order(plan.check, request);
         tell("running");
         const double one_launch_ms = launch.launch_and_wait();
         check(result.outputs_checked);
@@ -195,9 +229,10 @@ struct Runner::State {
         std::optional<Results> before;
         if (plan.check && result.pass()) {
             before = launch.results();
-            launch_again(launch, options, *before, tell, result);
+            launch_again(launch, options, *before, check_any_order, tell, result);
         }
-        if (options.time) time_and_compare(service, launch, options, before, one_launch_ms, tell, result);
+        if (options.time)
+            time_and_compare(service, launch, options, before, one_launch_ms, check_any_order, tell, result);
         if (!plan.check || options.data != Data::random || !plan.has_patterns ||
             !options.check_contributions || !result.pass())
             return result;

@@ -22,8 +22,10 @@ std::string index_text(const std::vector<std::int64_t>& index) {
 std::string failure(const OutputCheck& output) {
     const OutputCheck::Wrong& first = *output.first_wrong;
     return formatted(
-        "{} of {} checked elements of {} are wrong, the first at {}: {}, expected {}{}{}", output.wrong,
-        output.checked, output.tensor, index_text(first.index), figure(first.found), figure(first.expected),
+        "{} of {} checked elements of {} are wrong{}, the first at {}: {}, expected {}{}{}", output.wrong,
+        output.checked, output.tensor,
+        output.later_launch ? " after a later launch on the same inputs, whose first was right" : "",
+        index_text(first.index), figure(first.found), figure(first.expected),
         std::isnan(first.bound) ? ", for which the reference gives no bound"
         : first.bound < 0       ? ", for which the reference gives a negative bound"
         : first.bound > 0       ? " within " + figure(first.bound)
@@ -68,8 +70,9 @@ std::vector<std::string> RunResult::failures() const {
     for (const std::string& tensor : unstable)
         sentences.push_back(
             "Launches on the same inputs give different bits in " + tensor +
-            ", as where a barrier is missing or atomic operations add floating-point numbers; "
-            "on the host one of them takes another order of each block's threads.");
+            ", as where a barrier is missing, shared memory is read that nobody wrote, or atomic operations "
+            "add floating-point numbers, which `any_order` behind the output's reference allows; on the host "
+            "one of them takes another order of each block's threads.");
     for (const auto& [output, tensor] : dependent)
         sentences.push_back(
             formatted("{} depends on what {} held before the launch: the kernel reads elements "

@@ -237,6 +237,7 @@ class ProblemMaker {
         made.fill = argument.fill;
         made.reference = argument.reference;
         made.exact = argument.exact && has_default_code();
+        made.any_order = argument.any_order;
         for (const ExpressionPtr& extent : line.extents)
             made.extents.push_back(not_negative(*extent, "an extent of " + made.name));
         std::int64_t count = 0;

@@ -306,6 +306,7 @@ class ProblemParser {
         if (name.text == kernel_) lexer.fail(name, "a template can't be its own reference");
         tensor.reference = name.text;
         tensor.exact = lexer.accept("exact");
+        tensor.any_order = lexer.accept("any_order");
     }
 
     /// The scope in which integer arguments are known: what launches pass.

@@ -110,6 +110,7 @@ TEST_F(KilnTemplates, ShowOfAProblem) {
     EXPECT_EQ(problem["tensors"][1]["role"], "output");
     EXPECT_EQ(problem["tensors"][1]["reference"], "scaled_reference");
     EXPECT_EQ(problem["tensors"][1]["exact"], true);
+    EXPECT_EQ(problem["tensors"][1]["any_order"], false);
     EXPECT_EQ(problem["flops"], "2 * n");
     EXPECT_TRUE(problem["bytes"].is_null());
     EXPECT_EQ(problem["naive"], "copy");

@@ -20,6 +20,7 @@ RunResult sample() {
     tensor.extents = {3, 4};
     tensor.reference = "ref";
     tensor.exact = true;
+    tensor.any_order = true;
     result.check = Check::sample;
     OutputCheck output;
     output.worst = std::numeric_limits<double>::infinity();
@@ -41,6 +42,7 @@ TEST(Wire, AResultComesBackAsItWas) {
     EXPECT_EQ(back.problem.sizes, sample().problem.sizes);
     EXPECT_EQ(back.problem.tensors[0].reference, "ref");
     EXPECT_TRUE(back.problem.tensors[0].exact);
+    EXPECT_TRUE(back.problem.tensors[0].any_order);
     EXPECT_EQ(back.check, Check::sample);
     EXPECT_EQ(back.outputs_checked[0].worst, std::numeric_limits<double>::infinity());
     EXPECT_EQ(back.outputs_checked[0].first_wrong->index, (std::vector<std::int64_t>{1, 2}));

@@ -25,7 +25,7 @@ constexpr const char* kGather = R"(// gather: y = x[index], scaled
 //@ input   x [table, columns] "the table"
 //@ size    table = 1000 test 5
 //@ input   index [rows] in 0..table - 1
-//@ inout   state [1] in -2..2 by state_reference
+//@ inout   state [1] in -2..2 by state_reference any_order
 //@ naive   gather_naive
 //@ block   32
 //@ grid    rows
@@ -72,10 +72,12 @@ TEST(Problem, LinesAsDescribed) {
     EXPECT_EQ(y.role, TensorRole::output);
     EXPECT_EQ(y.reference, "gather_reference");
     EXPECT_TRUE(y.exact);
+    EXPECT_FALSE(y.any_order);
     const TensorArgument& state = gather.tensors()[3];
     EXPECT_EQ(state.role, TensorRole::inout);
     EXPECT_EQ(state.reference, "state_reference");
     EXPECT_FALSE(state.exact);
+    EXPECT_TRUE(state.any_order);
     const TensorArgument& counts = gather.tensors()[4];
     EXPECT_EQ(counts.role, TensorRole::scratch);
     EXPECT_EQ(counts.fill, Fill::zero);
@@ -99,6 +101,8 @@ TEST(Problem, Defaults) {
     EXPECT_EQ(problem.tensors[1].high, 999);
     EXPECT_EQ(problem.tensors[2].reference, "gather_reference");
     EXPECT_TRUE(problem.tensors[2].exact);
+    EXPECT_FALSE(problem.tensors[2].any_order);
+    EXPECT_TRUE(problem.tensors[3].any_order);
     EXPECT_EQ(problem.tensors[3].low, -2);
     EXPECT_EQ(problem.tensors[3].high, 2);
     EXPECT_EQ(problem.tensors[4].type, "unsigned int");
