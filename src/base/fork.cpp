@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <mutex>
@@ -35,22 +36,31 @@ thread_local int delays = 0;
 thread_local bool fork_has_gate = false;
 thread_local bool fork_has_both = false;
 
-constexpr auto kPoll = std::chrono::microseconds(100);
+/// Waits between two looks: longer and longer, since what is waited for may last.
+class Poll {
+  public:
+    void wait() {
+        std::this_thread::sleep_for(nap_);
+        nap_ = std::min(2 * nap_, kLongest);
+    }
+
+  private:
+    static constexpr std::chrono::microseconds kLongest{5000};
+    std::chrono::microseconds nap_{100};
+};
 
 /// With a limit: another thread may stay inside.
 bool lock_soon(std::mutex& mutex, std::chrono::milliseconds limit) {
     const auto end = std::chrono::steady_clock::now() + limit;
-    while (!mutex.try_lock()) {
+    for (Poll poll; !mutex.try_lock(); poll.wait())
         if (std::chrono::steady_clock::now() >= end) return false;
-        std::this_thread::sleep_for(kPoll);
-    }
     return true;
 }
 
 /// Holds the gate when nobody has a delay. While a thread has one, others may begin: they may be what that one waits for.
 bool lock_gate(std::optional<std::chrono::milliseconds> limit) {
     const auto begin = std::chrono::steady_clock::now();
-    for (;; std::this_thread::sleep_for(kPoll)) {
+    for (Poll poll;; poll.wait()) {
         gate.lock();
         if (all_delays == 0) return true;
         gate.unlock();

@@ -6,12 +6,15 @@
 #include "base/source_lines.h"
 
 #include <algorithm>
+#include <exception>
 #include <filesystem>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/dwarf_alignment.h"
 #include "base/dwarf_api.h"
+#include "base/file.h"
 #include "format/format.h"
 
 namespace kiln {
@@ -262,6 +265,14 @@ std::string SourcePlace::text() const {
     if (line != 0) text += formatted(":{}", line);
     if (!inner.empty()) text += " (" + inner + ")";
     return text;
+}
+
+SourcePlace place_in_file(const std::string& shared_object, std::uint64_t code) noexcept try {
+    auto bytes = read_bytes_if_exists(shared_object);
+    if (!bytes) return {};
+    return SourceLines(Bytes(std::move(*bytes))).place(static_cast<std::uint32_t>(code), 0);
+} catch (const std::exception&) {
+    return {};
 }
 
 }  // namespace kiln

@@ -44,4 +44,7 @@ class SourceLines {
     std::map<std::string, std::uint64_t> alignments_;
 };
 
+/// The place of one address in this file, SourceLines::place without a caller; line 0: not known. Throws nothing.
+SourcePlace place_in_file(const std::string& shared_object, std::uint64_t code) noexcept;
+
 }  // namespace kiln

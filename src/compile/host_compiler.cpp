@@ -109,7 +109,7 @@ constexpr const char* kPtxNote =
 bool has_assembly(std::string_view log) {
     for (const char* const words :
          {"Assembler messages", "must specify a single register", "impossible constraint",
-          "inconsistent operand constraints", "<inline asm>", "in asm"})
+          "inconsistent operand constraints", "<inline asm>", " in asm\n"})
         if (log.find(words) != std::string_view::npos) return true;
     return false;
 }

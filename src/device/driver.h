@@ -110,9 +110,9 @@ class Driver {
     /// Buffers that are allocated from now on lie apart: an access beyond the pages of one of them, by less than some MiB, is
     /// a fault. Means something on the host only, and costs address space, no memory.
     virtual void separate_buffers() {}
-    /// Launches from now on run the threads of each block in the order of this seed; nullopt: by index. Means something on the
-    /// host only. Thread-safe.
-    virtual void order_threads(std::optional<std::uint64_t>) {}
+    /// Launches between two calls, on and off, run the threads of each block in another order than others do, the same every
+    /// time. Calls nest, and count for all threads. Means something on the host only. Thread-safe.
+    virtual void other_thread_order(bool /*on*/) {}
 
     virtual void* allocate(std::size_t bytes) = 0;
     virtual void release(void* memory) noexcept = 0;

@@ -9,11 +9,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <exception>
 #include <sstream>
 #include <utility>
 
-#include "base/file.h"
 #include "base/source_lines.h"
 #include "base/words.h"
 #include "device/fiber_block.h"
@@ -44,20 +42,13 @@ std::string hex(unsigned mask) {
     return text.str();
 }
 
-// The line of a template from which a kernel calls; empty: not known.
+// The line of a template or of its header from which a kernel calls; empty: not known, or one of Kiln's.
 std::string line_of(const void* code) {
     Dl_info object{};
     if (code == nullptr || ::dladdr(code, &object) == 0 || object.dli_fname == nullptr) return {};
-    try {
-        auto bytes = read_bytes_if_exists(object.dli_fname);
-        if (!bytes) return {};
-        const auto offset = static_cast<const char*>(code) - static_cast<const char*>(object.dli_fbase);
-        const SourcePlace place =
-            SourceLines(Bytes(std::move(*bytes))).place(static_cast<std::uint32_t>(offset), 0);
-        return place.line == 0 ? std::string() : place.text();
-    } catch (const std::exception&) {
-        return {};  // without the file
-    }
+    const auto offset = static_cast<const char*>(code) - static_cast<const char*>(object.dli_fbase);
+    const SourcePlace place = place_in_file(object.dli_fname, static_cast<std::uint64_t>(offset));
+    return place.line == 0 || place.file.starts_with("kiln/") ? std::string() : place.text();
 }
 
 }  // namespace

@@ -146,7 +146,7 @@ class HostDriver final : public Driver {
     void observe(std::shared_ptr<AccessObserver> observer) override { observer_ = std::move(observer); }
     void load_at_launch() override { when_loaded_ = WhenLoaded::at_launch; }
     void separate_buffers() override { separate_ = true; }
-    void order_threads(std::optional<std::uint64_t> seed) override { order_->set(seed); }
+    void other_thread_order(bool on) override { order_->other(on); }
 
     void* allocate(std::size_t bytes) override;
     void release(void* memory) noexcept override;

@@ -63,21 +63,19 @@ class KernelObject {
     std::once_flag loaded_;
 };
 
-/// BlockPlan::seed of the next launches, which their driver may change. Thread-safe.
+/// BlockPlan::seed of the next launches: the usual one, or where one is wanted another. Thread-safe.
 class ThreadOrder {
   public:
-    explicit ThreadOrder(std::optional<std::uint64_t> seed) { set(seed); }
-    void set(std::optional<std::uint64_t> seed) {
-        seed_ = seed.value_or(0);
-        is_seeded_ = seed.has_value();
-    }
+    explicit ThreadOrder(std::optional<std::uint64_t> usual) : usual_(usual) {}
+    void other(bool on) { others_ += on ? 1 : -1; }
     std::optional<std::uint64_t> seed() const {
-        return is_seeded_ ? std::optional<std::uint64_t>(seed_) : std::nullopt;
+        if (others_ == 0) return usual_;
+        return usual_.value_or(0) + 1;
     }
 
   private:
-    std::atomic<std::uint64_t> seed_ = 0;
-    std::atomic<bool> is_seeded_ = false;
+    const std::optional<std::uint64_t> usual_;
+    std::atomic<int> others_ = 0;
 };
 
 /// at_launch: the first launch in a process loads the object, so that none of its code runs in one that only builds.

@@ -149,9 +149,14 @@ class Comparison {
     double element_ms(std::span<const std::int64_t> sample) {
         sample = sample.first(std::min<std::size_t>(kCheckChunk, sample.size()));
         for (std::size_t count = std::min<std::size_t>(1024, sample.size());; count = sample.size()) {
-            const Stopwatch watch;
-            reference_.evaluate(sample.first(count), expected_.data(), bound_.data());
-            const double took_ms = watch.elapsed_ms();
+            double took_ms = INFINITY;
+            // What else the machine does only adds to a time.
+            for (int i = 0; i < 3 && took_ms > 5; ++i) {
+                const Stopwatch watch;
+                reference_.evaluate(sample.first(count), expected_.data(), bound_.data());
+                took_ms = std::min(took_ms, watch.elapsed_ms());
+                if (took_ms > 100) break;
+            }
             if (took_ms > 5 || count == sample.size()) return took_ms / static_cast<double>(count);
         }
     }

@@ -10,7 +10,6 @@
 #include <iterator>
 #include <utility>
 
-#include "base/file.h"
 #include "base/source_lines.h"
 #include "base/words.h"
 #include "format/format.h"
@@ -29,18 +28,10 @@ std::string place_text(const KernelReport& report) {
         const int number = report.object_of[i];
         if (number < 1 || number > KernelReport::kMostObjects) continue;
         const KernelReport::Object& object = report.object[number - 1];
-        try {
-            auto bytes = read_bytes_if_exists(object.name);
-            if (!bytes) continue;
-            const SourcePlace place =
-                SourceLines(Bytes(std::move(*bytes)))
-                    .place(static_cast<std::uint32_t>(report.call[i] - object.begin), 0);
-            if (place.line == 0) continue;
-            if (place.file.ends_with(".cu")) return place.text();
-            if (other.empty()) other = place.text();
-        } catch (const std::exception&) {
-            // Without the file, the line is unknown.
-        }
+        const SourcePlace place = place_in_file(object.name, report.call[i] - object.begin);
+        if (place.line == 0) continue;
+        if (place.file.ends_with(".cu")) return place.text();
+        if (other.empty()) other = place.text();
     }
     return other;
 }

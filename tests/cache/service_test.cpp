@@ -235,7 +235,9 @@ TEST_F(ServiceTest, TwoFilesOfOneTemplateAreAnErrorAndTheOneOfItsNameIsUsed) {
     write_text(copy, kScale);
     Service service(with_directory);
     for (const Template& one : service.readable_templates()) {
-        if (one.name() == "scale") EXPECT_EQ(one.file(), mine.string());
+        if (one.name() == "scale") {
+            EXPECT_EQ(one.file(), mine.string());
+        }
     }
     ASSERT_EQ(warnings.size(), 1u);
     EXPECT_NE(warnings[0].find(copy.string() + ": the template scale is also in " + mine.string()),
@@ -260,7 +262,9 @@ TEST_F(ServiceTest, OfSeveralDirectoriesTheFirstHasPrecedenceWhateverItsFileIsCa
     const auto file = (directory.path() / "first" / "other.cu").string();
     EXPECT_EQ(Service(with_directories).find("scale").file(), file);
     for (const Template& one : Service(with_directories).templates()) {
-        if (one.name() == "scale") EXPECT_EQ(one.file(), file);
+        if (one.name() == "scale") {
+            EXPECT_EQ(one.file(), file);
+        }
     }
 }
 

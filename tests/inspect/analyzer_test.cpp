@@ -111,6 +111,30 @@ extern "C" __global__ void two_last(int n, const float* y, float* z) {
     EXPECT_NEAR(*scaled.traffic.tiled_bytes / (3.0 * 64 * 262144 * 4), 1, 0.01);
 }
 
+TEST_F(AnalyzerTest, WhatAnEarlierKernelWritesBehindATensorIsOneProblem) {
+    add_template("behind", R"(//@ size n = 1000 test 1000
+//@ output y [n]
+//@ output z [1]
+//@ kernel behind
+//@ block 256
+//@ grid ceil_div(n, 256)
+//@ kernel behind_last
+//@ block 32
+//@ grid 1
+#include "kiln/device.h"
+extern "C" __global__ void behind(int n, float* y) {
+    const int i = blockIdx.x * 256 + threadIdx.x;
+    if (i <= n) y[i] = 1;
+}
+extern "C" __global__ void behind_last(float* z) { z[0] = 1; }
+)");
+    KILN_ANALYZE_OR_SKIP();
+    const Analysis analysis = analyze("behind", {});
+    EXPECT_EQ(
+        std::ranges::count(analysis.recording->problems, ProblemKind::out_of_bounds, &AccessProblem::kind),
+        1);
+}
+
 TEST_F(AnalyzerTest, PaddingIsRecommendedWithItsPrice) {
     // Without the swizzle, which would cost nothing.
     add_template("transpose_tiled",

@@ -94,6 +94,58 @@ extern "C" __global__ void sparse(int rows, int many, const int* first, const fl
         1);
 }
 
+TEST_F(RecordSizesTest, SeveralOffsetsMayJoinASizeAndOthersStayApart) {
+    const Variant packed = target()
+                               .parse(R"(//@ kernel packed
+//@ block 128
+//@ grid ceil_div(batch, 128)
+//@ size batch = 100000
+//@ size as = 4000000
+//@ size bs = 8000000
+//@ size wide = 4096
+//@ size deep = 4096
+//@ input first_a [batch + 1] offsets to as
+//@ input first_b [batch + 1] offsets to bs
+//@ input a [as]
+//@ input b [bs]
+//@ input w [wide, deep]
+//@ output y [batch]
+#include "kiln/device.h"
+extern "C" __global__ void packed(int batch, int as, int bs, int wide, int deep, const int* first_a, const int* first_b,
+                                  const float* a, const float* b, const float* w, float* y) {}
+)",
+                                      "packed.cu")
+                               .variant();
+    const RecordSizes sizes = record_sizes(packed, launch_work(packed, {}));
+    EXPECT_LE(sizes.at.tensor_bytes, RecordBudget().bytes);
+    const auto mean = [&](const char* all) {
+        return static_cast<double>(sizes.at.sizes.at(all)) / static_cast<double>(sizes.at.sizes.at("batch"));
+    };
+    EXPECT_NEAR(mean("as"), 40, 2);
+    EXPECT_NEAR(mean("bs"), 80, 4);
+    EXPECT_GE(sizes.at.sizes.at("wide") * sizes.at.sizes.at("deep"), 4096 * 256);
+}
+
+TEST_F(RecordSizesTest, NoKernelOfTheShapeIsLeftOut) {
+    const Variant two = target()
+                            .parse(R"(//@ size n = 80000000
+//@ input x [n]
+//@ output y [n]
+//@ kernel first
+//@ block 256
+//@ grid ceil_div(n, 256)
+//@ kernel second
+//@ block 256
+//@ grid n > 40000000 ? ceil_div(n, 256) : 0
+#include "kiln/device.h"
+extern "C" __global__ void first(int n, const float* x, float* y) {}
+extern "C" __global__ void second(int n, const float* x, float* y) {}
+)",
+                                   "two.cu")
+                            .variant();
+    EXPECT_NE(record_sizes(two, launch_work(two, {})).at.kernel_blocks[1], 0U);
+}
+
 TEST(Scaling, IsExactWhereCountsAreAffine) {
     const auto count = [](double work) { return 100 + 3 * work; };
     LaunchWork shape, at, less;

@@ -94,8 +94,13 @@ class HostRecorder::Relay final : public AccessObserver {
 
 namespace {
 
-// What a kernel wrote to guard bytes or inputs that was not recorded, such as by functions of the C library.
-void add_unseen(const RunResult& result, Recording& recording) {
+// What kernels wrote to guard bytes or inputs that none of the recordings has, such as by functions of the C library.
+void add_unseen(const RunResult& result, std::vector<Recording>& recordings) {
+    const auto is_seen = [&](const auto& is_it) {
+        return std::ranges::any_of(recordings, [&](const Recording& recording) {
+            return std::ranges::any_of(recording.problems, is_it);
+        });
+    };
     const auto add = [&](ProblemKind kind, const std::string& name, std::int64_t offset,
                          std::uint64_t bytes) {
         AccessProblem problem;
@@ -105,14 +110,14 @@ void add_unseen(const RunResult& result, Recording& recording) {
         problem.variable_bytes = bytes;
         problem.offset = offset;
         problem.count = 1;
-        recording.problems.push_back(std::move(problem));
+        recordings.back().problems.push_back(std::move(problem));
     };
     const auto bytes_of = [&](const std::string& name) {
         const auto found = std::ranges::find(result.problem.tensors, name, &Tensor::name);
         return found == result.problem.tensors.end() ? 0 : found->size_bytes();
     };
     for (const Overrun& place : result.overrun) {
-        const bool seen = std::ranges::any_of(recording.problems, [&](const AccessProblem& problem) {
+        const bool seen = is_seen([&](const AccessProblem& problem) {
             return problem.kind == ProblemKind::out_of_bounds && problem.tensor == place.tensor &&
                    problem.access != AccessKind::load && (problem.offset < 0) == place.before;
         });
@@ -123,7 +128,7 @@ void add_unseen(const RunResult& result, Recording& recording) {
             place.before ? -1 - distance : static_cast<std::int64_t>(bytes) + distance, bytes);
     }
     for (const std::string& input : result.changed) {
-        const bool seen = std::ranges::any_of(recording.problems, [&](const AccessProblem& problem) {
+        const bool seen = is_seen([&](const AccessProblem& problem) {
             return problem.tensor == input && problem.access != AccessKind::load &&
                    (problem.kind == ProblemKind::read_only || problem.kind == ProblemKind::out_of_bounds);
         });
@@ -187,7 +192,7 @@ std::optional<std::vector<Recording>> HostRecorder::recorded(const AnyKernel& ke
     if (turn.waits()) return std::nullopt;
     std::vector<Recording> recordings;
     for (const auto& recorder : recorders) recordings.push_back(recorder->recording());
-    if (options.back().problems) add_unseen(result, recordings.back());
+    if (options.back().problems) add_unseen(result, recordings);
     return recordings;
 }
 

@@ -26,19 +26,27 @@ std::optional<std::int64_t> lowered(std::int64_t size, std::int64_t step) {
 
 std::optional<std::int64_t> raised(std::int64_t size, std::int64_t step) { return size + step; }
 
-/// The launch with these sizes changed by the smallest step that the template accepts.
+/// Whether all kernels of one launch are launched by the other.
+bool has_kernels_of(const LaunchWork& other, const LaunchWork& one) {
+    return std::ranges::equal(
+        other.kernel_blocks, one.kernel_blocks,
+        [](std::uint64_t has, std::uint64_t wanted) { return has != 0 || wanted == 0; });
+}
+
+/// The launch with these sizes changed by the smallest step that the template accepts, and that leaves out no kernel.
 template <class Change>
-std::optional<LaunchWork> with_changed(const Variant& variant, const Sizes& sizes,
+std::optional<LaunchWork> with_changed(const Variant& variant, const LaunchWork& now,
                                        const std::vector<std::string>& names, const Change& change) {
     for (const std::int64_t step : kSteps) {
-        Sizes changed = sizes;
+        Sizes changed = now.sizes;
         for (const std::string& name : names) {
-            const auto size = change(sizes.at(name), step);
+            const auto size = change(now.sizes.at(name), step);
             if (!size) return std::nullopt;
             changed[name] = *size;
         }
         try {
-            return launch_work(variant, changed);
+            LaunchWork work = launch_work(variant, changed);
+            if (has_kernels_of(work, now)) return work;
         } catch (const VariantError&) {
             // Not a required multiple, or sizes that depend on each other.
         }
@@ -51,40 +59,67 @@ template <class Cost>
 std::optional<LaunchWork> lowest(const Variant& variant, const LaunchWork& now, const Cost& cost) {
     std::optional<LaunchWork> best;
     for (const auto& [name, size] : now.sizes) {
-        auto next = with_changed(variant, now.sizes, {name}, lowered);
+        auto next = with_changed(variant, now, {name}, lowered);
         if (next && cost(*next) < cost(best ? *best : now)) best = std::move(next);
     }
     return best;
 }
 
-/// Whether packed sequences have about the same mean length.
-bool are_as_long(const LaunchWork& one, const LaunchWork& other) {
+/// How many packed sequences have about the mean length that they have in `shape`.
+std::ptrdiff_t kept_lengths(const LaunchWork& work, const LaunchWork& shape) {
     constexpr double kAbout = 1.25;
-    return std::ranges::equal(one.mean_lengths, other.mean_lengths,
-                              [](double a, double b) { return a <= kAbout * b && b <= kAbout * a; });
+    std::ptrdiff_t kept = 0;
+    for (std::size_t i = 0; i < work.mean_lengths.size(); ++i) {
+        const double a = work.mean_lengths[i], b = shape.mean_lengths[i];
+        kept += a <= kAbout * b && b <= kAbout * a ? 1 : 0;
+    }
+    return kept;
 }
 
-/// The launch with the least tensors that one size lowered gives, or two that packed sequences join.
-template <class Cost>
-std::optional<LaunchWork> smallest(const Variant& variant, const LaunchWork& now, const Cost& cost) {
-    if (now.mean_lengths.empty()) return lowest(variant, now, cost);
-    std::optional<LaunchWork> best;
-    for (const auto& [name, size] : now.sizes)
-        for (const auto& [other, other_size] : now.sizes) {
-            if (other < name) continue;
-            const std::vector<std::string> names = {name, other};  // often the same
-            auto next = with_changed(variant, now.sizes, names, lowered);
-            if (next && are_as_long(*next, now) && cost(*next) < cost(best ? *best : now))
-                best = std::move(next);
+/// The launch with one size lowered, and with it those that packed sequences join: one after the other, as long as more of them
+/// then are as long as in `shape`.
+std::optional<LaunchWork> with_joined(const Variant& variant, const LaunchWork& now, const LaunchWork& shape,
+                                      const std::string& first) {
+    std::vector<std::string> names = {first};
+    std::optional<LaunchWork> best = with_changed(variant, now, names, lowered);
+    for (bool better = best.has_value(); better;) {
+        better = false;
+        std::string joined;
+        for (const auto& [name, size] : now.sizes) {
+            if (std::ranges::find(names, name) != names.end()) continue;
+            names.push_back(name);
+            auto next = with_changed(variant, now, names, lowered);
+            names.pop_back();
+            if (!next || kept_lengths(*next, shape) <= kept_lengths(*best, shape)) continue;
+            best = std::move(next);
+            joined = name;
+            better = true;
         }
-    return best ? best : lowest(variant, now, cost);
+        if (better) names.push_back(joined);
+    }
+    return best;
+}
+
+/// The launch with the least `cost` that lowering one size gives, with what packed sequences join to it. Sequences stay as long
+/// where that is possible.
+template <class Cost>
+std::optional<LaunchWork> smallest(const Variant& variant, const LaunchWork& now, const LaunchWork& shape,
+                                   const Cost& cost) {
+    std::optional<LaunchWork> best;
+    for (const auto& [name, size] : now.sizes) {
+        auto next = with_joined(variant, now, shape, name);
+        if (!next || cost(*next) >= cost(now)) continue;
+        const auto kept = kept_lengths(*next, shape), before = best ? kept_lengths(*best, shape) : -1;
+        if (kept > before || (kept == before && cost(*next) < cost(*best))) best = std::move(next);
+    }
+    return best;
 }
 
 /// The launch with one size raised and the least additional work per block; nullopt: none has more.
 std::optional<LaunchWork> next_higher(const Variant& variant, const LaunchWork& now) {
     std::optional<LaunchWork> best;
     for (const auto& [name, size] : now.sizes) {
-        auto next = with_changed(variant, now.sizes, {name}, raised);
+        auto next = with_changed(variant, now, {name}, raised);
         // Other blocks at the edge of the grid change the mean slightly, but not the loop in each block.
         const bool deeper = next && next->block_work > kClearlyMore * now.block_work;
         if (deeper && (!best || next->block_work < best->block_work)) best = std::move(next);
@@ -136,7 +171,7 @@ RecordSizes record_sizes(const Variant& variant, const LaunchWork& shape, const 
     while (at.tensor_bytes > budget.bytes) {
         // The data that all blocks read is shared by fewer blocks.
         const double most_accesses = 1.25 * std::max(budget.accesses, at.block_accesses);
-        auto next = smallest(variant, at, [&](const LaunchWork& work) {
+        auto next = smallest(variant, at, shape, [&](const LaunchWork& work) {
             return work.block_accesses > most_accesses ? at.tensor_bytes : work.tensor_bytes;
         });
         if (!next) break;

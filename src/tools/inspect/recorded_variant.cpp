@@ -215,6 +215,11 @@ RecordedVariant record_variant(HostRecorder& recorder, const AnyKernel& kernel, 
 
 Recording added_up(const std::vector<Recording>& recordings) {
     Recording sum = recordings.front();
+    if (recordings.size() > 1) {  // each has a last block of its own
+        sum.has_last_block = false;
+        sum.last_shared.clear();
+        sum.last_global.clear();
+    }
     for (const Recording& more : std::span(recordings).subspan(1)) {
         const auto append = [](auto& to, const auto& from) {
             to.insert(to.end(), from.begin(), from.end());
@@ -227,9 +232,6 @@ Recording added_up(const std::vector<Recording>& recordings) {
         sum.blocks_recorded += more.blocks_recorded;
         sum.first_blocks |= more.first_blocks;
         sum.elapsed_ms += more.elapsed_ms;
-        sum.has_last_block = false;
-        sum.last_shared.clear();
-        sum.last_global.clear();
     }
     return sum;
 }

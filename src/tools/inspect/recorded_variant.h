@@ -23,7 +23,7 @@ struct RecordedVariant {
 RecordedVariant record_variant(HostRecorder& recorder, const AnyKernel& kernel, const RecordSizes& sizes,
                                const RecorderOptions& options);
 
-/// All kernels' in one, as AccessRecorder adds them up.
+/// All kernels' in one, by place. What two kernels do at one place, in a function that both call, are two sites, and two problems.
 Recording added_up(const std::vector<Recording>& recordings);
 
 /// The sites of shared memory, each with its width in the binary: of the widths that the recording can merge
