@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -31,6 +32,11 @@ struct OutputTarget {
 
 /// Nothing is made or changed. Throws UsageError for what can't be written: "can't write PATH: it is a directory".
 OutputTarget output_target(const std::filesystem::path& name);
+
+/// The lock of those who read a file and write it again: NAME.lock, where NAME's links end. It is held until what is returned
+/// is destroyed, or the process ends; null: another process or thread holds it. On local file systems. Throws UsageError,
+/// also where NAME is no regular file.
+std::shared_ptr<void> lock_output(const std::filesystem::path& name);
 
 /// Writes the whole of it. Throws UsageError; what was there is then as it was.
 void write_output(const std::filesystem::path& name, std::string_view content);

@@ -83,6 +83,8 @@ struct SharedVariable {
     std::string name;              ///< as in the template: "tile"
     std::uint64_t address = 0;     ///< of its first byte, on the host
     std::uint64_t size_bytes = 0;  ///< all of it
+    std::uint64_t offset =
+        0;  ///< in the thread-local storage of the shared object, as its debug information has it
 };
 
 /// Memory from `address` on.

@@ -152,7 +152,8 @@ struct CompilePhase {
     double ms = 0;     ///< what it took
 };
 
-/// Finds templates, builds variants and returns kernels. Has a device, a stream and a cache. Thread-safe.
+/// Finds templates, builds variants and returns kernels. Has a device, a stream and a cache. Thread-safe. A thread is not
+/// cancelled (pthread_cancel) in a call, but at its next cancellation point after that.
 class Service {
   public:
     /// Opens the device (primary context). Throws DeviceError when the backend asked for is not
@@ -168,8 +169,7 @@ class Service {
     Service(const Service&) = delete;
     Service& operator=(const Service&) = delete;
 
-    /// The template of that name, bound to this service's target. Throws UsageError that lists the
-    /// nearest names; TemplateError when its file is wrong.
+    /// The template of that name, bound to this service's target. Throws as TemplateSet::find.
     Template find(std::string_view name) const;
     /// All templates, each name once, ordered by name. Throws TemplateError.
     std::vector<Template> templates() const;

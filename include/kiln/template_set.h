@@ -27,7 +27,8 @@ class TemplateSet {
     explicit TemplateSet(std::vector<std::filesystem::path> directories = {});
 
     /// Bound to no target (Template::for_target). Throws UsageError that lists the nearest names, TemplateError when the
-    /// template's file is wrong. A wrong file that may hold another template does no harm to this one.
+    /// template's file is wrong, and when what takes precedence over it is: a file with this name or this kernel, or a
+    /// directory that can't be read. A wrong file of another template does no harm to this one.
     Template find(std::string_view name) const;
     /// All, each name once, ordered by name; of two with one name the first directory's. Throws TemplateError, also for two
     /// of one directory.

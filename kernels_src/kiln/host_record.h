@@ -91,13 +91,19 @@ KILN_ASIDE inline void note_part(const volatile void* address, unsigned bytes, A
                                  const void* place) {
     note(address, bytes, kind, false, place);
 }
+/// Of a load or store that the thread is about to make, and that its type's alignment does not divide.
+KILN_HOST_STATE unsigned long long misaligned;
+
 /// A struct's copy: pieces of the largest power of two that its size allows, 16 at most. Its alignment is not
-/// known.
+/// known, but when it is not kept.
 KILN_ASIDE inline void note_range(const volatile void* address, unsigned long bytes, AccessKind kind,
                                   const void* place) {
+    const bool unknown = (unsigned long long)address != misaligned;
+    misaligned = 0;
     const unsigned long lowest = bytes & -bytes, piece = lowest < 16 ? lowest : 16;
     for (unsigned long i = 0; i < bytes; i += piece)
-        note(static_cast<const volatile char*>(address) + i, unsigned(piece), kind, true, place);
+        note(static_cast<const volatile char*>(address) + i, unsigned(piece), kind, unknown, place);
+    if (!unknown) tell_before_failing();
 }
 
 KILN_ASIDE inline void note_copy(const volatile void* address, unsigned long bytes, AccessKind kind,
@@ -236,6 +242,18 @@ struct UbsanOutOfBounds {
     const UbsanType* array;
     const UbsanType* index;
 };
+// The same for an address that the alignment of its type does not divide.
+struct UbsanTypeMismatch {
+    UbsanPlace place;
+    const UbsanType* type;
+    unsigned char log_alignment, kind;
+};
+
+KILN_ASIDE inline void type_mismatch(const UbsanTypeMismatch& data, unsigned long address) {
+    constexpr unsigned char kStore =
+        1;  // loads are 0; others are of references and members, which nobody need access whole
+    if (data.kind <= kStore) misaligned = address;
+}
 
 KILN_ASIDE inline void out_of_bounds(const UbsanOutOfBounds& data, unsigned long index) {
     if (log == &nowhere) return;
@@ -365,6 +383,9 @@ KILN_HOOK void __tsan_func_exit() {
 }
 KILN_HOOK void __ubsan_handle_out_of_bounds(void* data, unsigned long index) {
     kiln_host::out_of_bounds(*static_cast<const kiln_host::UbsanOutOfBounds*>(data), index);
+}
+KILN_HOOK void __ubsan_handle_type_mismatch_v1(void* data, unsigned long address) {
+    kiln_host::type_mismatch(*static_cast<const kiln_host::UbsanTypeMismatch*>(data), address);
 }
 
 #if defined(__clang__)

@@ -168,24 +168,32 @@ std::string tuple_text(const std::array<std::int64_t, kMostDimensions>& values, 
     return text + (count == 1 ? ",)" : ")");
 }
 
+/// Fills shape and strides: the extent and the stride, in elements, of dimension i. Without strides they are packed.
+template <class Shape, class Stride>
+void set_extents(ArrayView& view, std::int64_t count, bool has_strides, const Shape& shape,
+                 const Stride& stride) {
+    if (count > kMostDimensions) throw nb::value_error("an array has more than 8 dimensions");
+    view.ndim = static_cast<int>(count);
+    std::int64_t packed = 1;
+    for (int i = view.ndim; i-- > 0;) {
+        view.shape[i] = shape(i);
+        view.strides[i] = has_strides ? stride(i) : packed;
+        packed *= view.shape[i];
+    }
+}
+
 /// Fills shape and strides from the two entries of an array interface.
 void read_extents(ArrayView& view, PyObject* interface) {
     const nb::object shape = item(interface, "shape");
     const Py_ssize_t count = shape.is_valid() ? PySequence_Size(shape.ptr()) : -1;
     if (!shape.is_valid()) throw nb::value_error("an array interface has no shape");
     if (count < 0) raise_current();
-    if (count > kMostDimensions) throw nb::value_error("an array has more than 8 dimensions");
-    view.ndim = static_cast<int>(count);
     const nb::object strides = item(interface, "strides");
-    const bool has_strides = strides.is_valid() && !strides.is_none();
     const std::int64_t item_bytes = view.dtype.bits / 8;
-    std::int64_t packed = 1;
-    for (int i = view.ndim; i-- > 0;) {
-        view.shape[i] = integer(steal(PySequence_GetItem(shape.ptr(), i)).ptr());
-        view.strides[i] =
-            has_strides ? integer(steal(PySequence_GetItem(strides.ptr(), i)).ptr()) / item_bytes : packed;
-        packed *= view.shape[i];
-    }
+    set_extents(
+        view, count, strides.is_valid() && !strides.is_none(),
+        [&](int i) { return integer(steal(PySequence_GetItem(shape.ptr(), i)).ptr()); },
+        [&](int i) { return integer(steal(PySequence_GetItem(strides.ptr(), i)).ptr()) / item_bytes; });
 }
 
 /// The entry "data" of an array interface: address and whether it is read-only.
@@ -243,18 +251,13 @@ bool ArrayView::read(PyObject* object, void* stream) {
 }
 
 void ArrayView::set(const DlTensor& tensor) {
-    if (tensor.ndim > kMostDimensions) throw nb::value_error("an array has more than 8 dimensions");
     data = static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
     device_type = tensor.device_type;
     device_id = tensor.device_id;
     dtype = tensor.dtype;
-    ndim = tensor.ndim;
-    std::int64_t packed = 1;
-    for (int i = ndim; i-- > 0;) {
-        shape[i] = tensor.shape[i];
-        strides[i] = tensor.strides != nullptr ? tensor.strides[i] : packed;
-        packed *= shape[i];
-    }
+    set_extents(
+        *this, tensor.ndim, tensor.strides != nullptr, [&](int i) { return tensor.shape[i]; },
+        [&](int i) { return tensor.strides[i]; });
 }
 
 bool ArrayView::read_cuda_interface(PyObject* object) {
@@ -290,18 +293,19 @@ bool ArrayView::read_buffer(PyObject* object) {
         throw nb::type_error(("an array has elements of the type '" + std::string(buffer_.format) +
                               "', which Kiln does not know")
                                  .c_str());
-    if (buffer_.ndim > kMostDimensions) throw nb::value_error("an array has more than 8 dimensions");
+    if (buffer_.ndim > 0 && buffer_.shape == nullptr) throw nb::value_error("an array's buffer has no shape");
     dtype = *known;
     data = buffer_.buf;
     device_type = kDlCpu;
     device_id = 0;
     is_readonly = buffer_.readonly != 0;
-    ndim = buffer_.ndim;
-    for (int i = 0; i < ndim; ++i) {
-        shape[i] = buffer_.shape[i];
-        // A stride that is no multiple of an element is of no array that a kernel could take.
-        strides[i] = buffer_.strides[i] % buffer_.itemsize == 0 ? buffer_.strides[i] / buffer_.itemsize : -1;
-    }
+    // Arrays of ctypes have no strides, though they were asked for.
+    set_extents(
+        *this, buffer_.ndim, buffer_.strides != nullptr, [&](int i) { return buffer_.shape[i]; },
+        [&](int i) {
+            // A stride that is no multiple of an element is of no array that a kernel could take.
+            return buffer_.strides[i] % buffer_.itemsize == 0 ? buffer_.strides[i] / buffer_.itemsize : -1;
+        });
     return true;
 }
 

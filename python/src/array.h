@@ -4,7 +4,7 @@
 // preference, found once per type:
 //   DLPack's table of C functions   PyTorch: some ten nanoseconds, with the library's current stream
 //   __cuda_array_interface__        CuPy, Numba: a dictionary
-//   the buffer protocol             NumPy, memoryview, array
+//   the buffer protocol             NumPy, memoryview, array, ctypes
 //   __dlpack__                      JAX and others: a capsule
 #pragma once
 

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import array
+import ctypes
+import multiprocessing
 from types import SimpleNamespace
 
 import kiln
@@ -43,6 +45,19 @@ def test_any_object_with_a_buffer_is_an_array(scale: kiln.Kernel) -> None:
     x, y = array.array("f", [1, 2, 3]), array.array("f", [0, 0, 0])
     scale(x, memoryview(y))
     assert y.tolist() == [3, 6, 9]
+
+
+def test_arrays_of_ctypes_are_arrays(scale: kiln.Kernel) -> None:
+    x, y = (ctypes.c_float * 10)(*range(10)), (ctypes.c_float * 10)()
+    scale(x, y)
+    assert list(y) == [3 * i for i in range(10)]
+    shared = multiprocessing.Array(ctypes.c_float, 10).get_obj()
+    scale(x, shared)
+    assert list(shared) == list(y)
+    with pytest.raises(ValueError, match=r"'x' has the shape \(2, 5\), and the kernel takes 1 dim"):
+        scale((ctypes.c_float * 5 * 2)(), y)
+    with pytest.raises(TypeError, match="'x' has elements of type float64.*takes float32"):
+        scale((ctypes.c_double * 10)(), y)
 
 
 class Exporter:
@@ -163,6 +178,19 @@ def test_half_and_bfloat16_are_dtypes(host: kiln.Service) -> None:
     np.testing.assert_array_equal(y, 2 * x)
     with pytest.raises(TypeError, match="float16, and the kernel takes bfloat16"):
         kiln.Template(SCALE).variant(T="bfloat16").build()(x, y)
+
+
+def test_integers_are_dtypes(host: kiln.Service) -> None:
+    types = "int, unsigned, int8_t, uint8_t, int16_t, uint16_t, int64_t, uint64_t = int"
+    template = kiln.Template(SCALE.replace("float, half, bfloat16 = float", types).replace("x [n]", "x [n] in 0..9"))
+    for name in ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"):
+        wanted = {"int32": "int", "uint32": "unsigned"}.get(name, name + "_t")
+        for given in (name, np.dtype(name), np.dtype(name).type):
+            assert template.variant(T=given).values["T"] == wanted
+    x = np.arange(10, dtype=np.int64)
+    y = np.zeros_like(x)
+    template.variant(T=np.int64).build()(x, y)
+    np.testing.assert_array_equal(y, 2 * x)
 
 
 def test_sizes_in_products_of_extents_are_found(host: kiln.Service) -> None:

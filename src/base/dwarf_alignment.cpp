@@ -2,6 +2,7 @@
 #include "base/dwarf_alignment.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace kiln::dwarf {
 namespace {
@@ -56,28 +57,31 @@ std::uint64_t alignment_of_type(const Api& api, Entry type, int depth) {
     }
 }
 
-/// Its location ends in the operation that makes a thread-local address.
-bool is_thread_local(const Api& api, Entry& entry) {
+/// Its location is an offset, of 4 or 8 bytes, and the operation that makes a thread-local address of it.
+bool lies_at(const Api& api, Entry& entry, std::uint64_t offset) {
     constexpr unsigned kExpression = 0x18;  // the form: its length in a byte, and its operations
-    constexpr unsigned char kFormTlsAddress = 0x9b, kGnuPushTlsAddress = 0xe0;
+    constexpr unsigned char kConst4u = 0x0c, kConst8u = 0x0e, kFormTlsAddress = 0x9b,
+                            kGnuPushTlsAddress = 0xe0;
     Attribute attribute{};
     if (api.attribute(&entry, kLocation, &attribute) == nullptr || attribute.form != kExpression)
         return false;
-    const unsigned length = attribute.value[0];
-    if (length == 0 || length >= 0x80) return false;
-    return attribute.value[length] == kFormTlsAddress || attribute.value[length] == kGnuPushTlsAddress;
+    const unsigned char* const operations = attribute.value + 1;
+    const unsigned bytes = operations[0] == kConst8u ? 8 : 4;
+    if (attribute.value[0] != bytes + 2 || (bytes == 4 && operations[0] != kConst4u)) return false;
+    std::uint64_t found = 0;  // hosts are little-endian
+    std::memcpy(&found, operations + 1, bytes);
+    const unsigned char last = operations[1 + bytes];
+    return found == offset && (last == kFormTlsAddress || last == kGnuPushTlsAddress);
 }
 
-std::uint64_t search(const Api& api, Entry scope, const std::string& name, int depth) {
+std::uint64_t search(const Api& api, Entry scope, std::uint64_t offset, int depth) {
     std::uint64_t most = 0;
     Entry entry{};
     if (depth > kDeepest || api.child(&scope, &entry) != 0) return 0;
     do {
         switch (api.tag(&entry)) {
             case kVariable:
-                if (const char* const found = api.name(&entry);
-                    found != nullptr && found == name && is_thread_local(api, entry))
-                    most = std::max(most, alignment_of(api, entry, 0));
+                if (lies_at(api, entry, offset)) most = std::max(most, alignment_of(api, entry, 0));
                 break;
             case kSubprogram:
             case kLexicalBlock:
@@ -85,7 +89,7 @@ std::uint64_t search(const Api& api, Entry scope, const std::string& name, int d
             case kNamespace:
             case kStructure:
             case kClass:
-                most = std::max(most, search(api, entry, name, depth + 1));
+                most = std::max(most, search(api, entry, offset, depth + 1));
                 break;
             default:
                 break;
@@ -96,8 +100,8 @@ std::uint64_t search(const Api& api, Entry scope, const std::string& name, int d
 
 }  // namespace
 
-std::uint64_t alignment_of_thread_local(const Api& api, Entry scope, const std::string& name) {
-    return search(api, scope, name, 0);
+std::uint64_t alignment_of_thread_local(const Api& api, Entry scope, std::uint64_t offset) {
+    return search(api, scope, offset, 0);
 }
 
 }  // namespace kiln::dwarf

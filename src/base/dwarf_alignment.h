@@ -12,7 +12,8 @@
 
 namespace kiln::dwarf {
 
-/// Of the thread-local variables of this name below `scope`; where several have it, the most. 0: none, or it is not known.
-std::uint64_t alignment_of_thread_local(const Api& api, Entry scope, const std::string& name);
+/// Of the variable below `scope` at this offset of the thread-local storage; where several entries are of it, the most. 0: none,
+/// or it is not known.
+std::uint64_t alignment_of_thread_local(const Api& api, Entry scope, std::uint64_t offset);
 
 }  // namespace kiln::dwarf

@@ -5,11 +5,14 @@
 #include <kiln/files.h>
 
 #include <cerrno>
+#include <chrono>
 #include <deque>
 #include <span>
+#include <system_error>
 #include <utility>
 
 #include "base/file.h"
+#include "base/file_lock.h"
 #include "base/file_name.h"
 #include "base/output_file.h"
 
@@ -20,7 +23,7 @@ template <class Step>
 auto with_usage_error(const Step& step) {
     try {
         return step();
-    } catch (const FileError& error) {
+    } catch (const std::system_error& error) {
         throw UsageError(std::string(error.what()) + ".");
     }
 }
@@ -33,6 +36,15 @@ OutputTarget output_target(const std::filesystem::path& name) {
     return with_usage_error([&] {
         const OutputPlace place(name);
         return OutputTarget{place.path(), place.is_stream(), place.is_standard_output()};
+    });
+}
+
+std::shared_ptr<void> lock_output(const std::filesystem::path& name) {
+    return with_usage_error([&]() -> std::shared_ptr<void> {
+        const OutputPlace place(name);
+        if (place.is_stream()) throw FileError(EINVAL, "can't lock", name, "it is no regular file");
+        auto lock = FileLock::acquire_for(place.path(), std::chrono::milliseconds(0));
+        return lock ? std::make_shared<FileLock>(std::move(*lock)) : nullptr;
     });
 }
 

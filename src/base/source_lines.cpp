@@ -241,12 +241,12 @@ int SourceLines::line_of_variable(const std::string& name) {
     return slot->second;
 }
 
-std::uint64_t SourceLines::alignment_of_variable(const std::string& name) {
-    const auto [slot, is_new] = alignments_.try_emplace(name, 0);
+std::uint64_t SourceLines::alignment_of_variable(std::uint64_t offset) {
+    const auto [slot, is_new] = alignments_.try_emplace(offset, 0);
     if (!is_new || reader_ == nullptr) return slot->second;
     for (const CompileUnit& unit : reader_->units)
         slot->second =
-            std::max(slot->second, dwarf::alignment_of_thread_local(reader_->api, unit.entry, name));
+            std::max(slot->second, dwarf::alignment_of_thread_local(reader_->api, unit.entry, offset));
     return slot->second;
 }
 

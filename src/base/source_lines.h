@@ -33,15 +33,15 @@ class SourceLines {
     const SourcePlace& place(std::uint32_t code, std::uint32_t caller);
     /// Where the template declares the variable; 0: not known, or in a header.
     int line_of_variable(const std::string& name);
-    /// What the declaration of a shared variable aligns it to; 0: not known.
-    std::uint64_t alignment_of_variable(const std::string& name);
+    /// What the declaration of the shared variable aligns it to that is at `offset` in the thread-local storage; 0: not known.
+    std::uint64_t alignment_of_variable(std::uint64_t offset);
 
   private:
     struct Reader;
     std::unique_ptr<Reader> reader_;  // null: nothing can be read
     std::map<std::pair<std::uint32_t, std::uint32_t>, SourcePlace> places_;
     std::map<std::string, int> variables_;
-    std::map<std::string, std::uint64_t> alignments_;
+    std::map<std::uint64_t, std::uint64_t> alignments_;
 };
 
 /// The place of one address in this file, SourceLines::place without a caller; line 0: not known. Throws nothing.

@@ -17,14 +17,17 @@
 #include <utility>
 #include <vector>
 
+#include "base/no_cancel.h"
+
 namespace kiln::c_api {
 
 /// Keeps an error as the thread's last one. function: of the API, named where it was misused; nullptr: of the caller.
 kiln_status keep_error(const char* function, std::exception_ptr error) noexcept;
 
-/// Runs the body of a function of the API.
+/// Runs the body of a function of the API, in which the thread is not cancelled.
 template <class Body>
 kiln_status guarded(const char* function, const Body& body) noexcept {
+    const NoCancel no_cancel;
     try {
         body();
         return KILN_OK;

@@ -69,6 +69,13 @@ std::vector<std::string> chosen_suites(const std::vector<std::string>& words) {
     return all;
 }
 
+/// The file of --resume until the run ends, since it is written with all that the run knows. Throws UsageError.
+std::shared_ptr<void> locked(const std::string& file) {
+    if (auto lock = lock_output(file)) return lock;
+    throw UsageError("--resume " + file +
+                     " is being written by another run of kiln bench; wait for it, or name another file.");
+}
+
 /// The content of the file; nullopt: it does not exist yet.
 std::optional<BenchReport> resumed(const std::filesystem::path& file) {
     std::error_code error;
@@ -202,11 +209,15 @@ int bench(const Call& call) {
     if (call.has("resume") && Output("--resume", call.value("resume")).is_stream())
         throw UsageError("--resume " + call.value("resume") +
                          " is not a file that can be read again; name one.");
-    if (call.has("resume")) options.before = resumed(call.value("resume"));
     read_drawing(call, options);
     options.quick = call.flag("quick");
     options.stop = call.interrupts.token();
     if (call.flag("list-variants")) return list_variants(call, warnings, options);
+    std::shared_ptr<void> lock;
+    if (call.has("resume")) {
+        lock = locked(call.value("resume"));
+        options.before = resumed(call.value("resume"));
+    }
     options.child = {"/proc/self/exe", "bench", kChild};
     std::optional<Progress> progress;
     options.on_phase = [&](std::string_view suite, std::string_view what) {

@@ -134,7 +134,7 @@ class TargetVariants {
             const Values fixed = values_of(of, one);
             for (const Wisdom& wisdom : possible_wisdom()) {
                 const Chooser chooser(service_, wisdom);
-                const std::vector<Template> templates = chooser.alternatives(of, fixed);
+                const std::vector<Template> templates = chooser.candidates(of, fixed);
                 if (templates.empty())
                     throw VariantError(one.template_name + ": no template computes this on " + arch_);
                 for (const Sizes& sizes : shapes) add(chooser.choose(templates, fixed, sizes).variant);

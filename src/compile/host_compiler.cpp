@@ -44,14 +44,20 @@ constexpr auto kOptions =
                                 "-fno-strict-aliasing",
                                 // __activemask() tells calls apart by where they return.
                                 "-fno-optimize-sibling-calls", "-Wno-unknown-pragmas", "-Wno-attributes",
-                                "-Wl,--build-id=none", "-Wl,--as-needed", "-Wl,-z,defs"});
+                                "-DKILN_HOST_NOINLINE=__attribute__((noinline))", "-Wl,--build-id=none",
+                                "-Wl,--as-needed", "-Wl,-z,defs",
+                                // Each kernel has variables of its own, whatever the application exports.
+                                "-Wl,-Bsymbolic"});
+
+// GCC exports variables of C++ templates, which -fvisibility=hidden does not change, as ones of which a process has only one.
+constexpr const char* kOwnTemplateVariables = "-fno-gnu-unique";
 
 // GCC's motion of loads and stores out of loops takes a thread's results apart, one register each, before anybody
 // looks for vectors among them. Its later pass, over vector registers, moves them without that (the FP32 tile with
 // 8 x 8 results per thread, VEC=4 and BK=64: 19 GFLOP/s with the former, 21 with neither, 30 with the latter).
 // Calls in two branches must not become one, whose lanes __activemask() could not tell apart.
 constexpr auto kGccOptions = std::to_array<const char*>(
-    {"-fno-tree-loop-im", "-fgcse-sm", "-fno-crossjumping", "-fno-tree-tail-merge"});
+    {"-fno-tree-loop-im", "-fgcse-sm", "-fno-crossjumping", "-fno-tree-tail-merge", kOwnTemplateVariables});
 constexpr auto kClangOptions =
     std::to_array<const char*>({"-fdebug-compilation-dir=.", "-mllvm", "-simplifycfg-sink-common=false",
                                 "-mllvm", "-enable-tail-merge=false"});
@@ -66,16 +72,20 @@ constexpr auto kRecordedOptions = std::to_array<const char*>(
      // Ubuntu's GCC defines it, and <cstring> then has a memcpy of its own next to the one that records.
      "-U_FORTIFY_SOURCE", "-fdata-sections", "-fno-unroll-loops", "-fno-tree-vectorize",
      "-fno-tree-slp-vectorize", "-fstack-clash-protection", "-fno-strict-aliasing",
-     "-fno-optimize-sibling-calls", "-Wno-unknown-pragmas", "-Wno-attributes", "-Wl,--build-id=none",
-     "-Wl,--as-needed", "-Wl,-z,defs"});
+     // Arguments and results of calls that stay calls are not instrumented.
+     "-DKILN_HOST_NOINLINE=", "-fno-optimize-sibling-calls", "-Wno-unknown-pragmas", "-Wno-attributes",
+     "-Wl,--build-id=none", "-Wl,--as-needed", "-Wl,-z,defs", "-Wl,-Bsymbolic"});
 constexpr auto kRecordedGccOptions = std::to_array<const char*>(
-    {"-fsanitize=bounds-strict", "-fno-tree-sra", "-fno-tree-ch", "-fno-tree-loop-ivcanon",
-     "-fno-thread-jumps", "-fno-store-merging", "-fno-crossjumping", "-fno-tree-tail-merge",
-     "-fno-tree-loop-distribute-patterns", "-nodefaultlibs"});
+    {"-fsanitize=bounds-strict", "-fsanitize=alignment",
+     // Threads that do not enter a loop must not make its loads, nor must a vector that is known to be misaligned become a range
+     // of bytes.
+     "-fno-tree-loop-im", "-fno-tree-bit-ccp", kOwnTemplateVariables, "-fno-tree-sra", "-fno-tree-ch",
+     "-fno-tree-loop-ivcanon", "-fno-thread-jumps", "-fno-store-merging", "-fno-crossjumping",
+     "-fno-tree-tail-merge", "-fno-tree-loop-distribute-patterns", "-nodefaultlibs"});
 constexpr auto kRecordedClangOptions = std::to_array<const char*>(
-    {"-fsanitize=array-bounds", "-fdebug-compilation-dir=.", "-mllvm", "-unroll-threshold=0", "-mllvm",
-     "-pragma-unroll-threshold=0", "-mllvm", "-disable-loop-idiom-all", "-mllvm",
-     "-simplifycfg-sink-common=false", "-mllvm", "-enable-tail-merge=false", "-Wno-pass-failed"});
+    {"-fsanitize=array-bounds", "-fsanitize=alignment", "-fdebug-compilation-dir=.", "-mllvm",
+     "-unroll-threshold=0", "-mllvm", "-pragma-unroll-threshold=0", "-mllvm", "-disable-loop-idiom-all",
+     "-mllvm", "-simplifycfg-sink-common=false", "-mllvm", "-enable-tail-merge=false", "-Wno-pass-failed"});
 // The libraries that are linked by default, except those of sanitizers.
 constexpr auto kRecordedGccLibraries =
     std::to_array<const char*>({"-lstdc++", "-lm", "-lgcc_s", "-lgcc", "-lc"});

@@ -280,7 +280,7 @@ std::string with_host_keywords(std::string_view text) {
         }
         const bool is_keyword =
             token == kNoInline && !names_a_word(before) && !is_qualified(text.substr(0, at));
-        result += is_keyword ? "__attribute__((noinline))" : token;
+        result += is_keyword ? "KILN_HOST_NOINLINE" : token;
         if (!is_blank_or_comment(token)) before = token;
     }
     return result;

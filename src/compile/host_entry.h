@@ -34,8 +34,8 @@ HostEntry with_host_entry(std::string_view text, std::string_view entry);
 std::string with_dynamic_shared(std::string_view text);
 
 /// The source with `static __shared__` as `__shared__`, which is static here anyway, with `__shared__ alignas(16)` as
-/// `alignas(16) __shared__`, and with the keyword `__noinline__`, which is no macro: headers of the system have it as an
-/// attribute's name.
+/// `alignas(16) __shared__`, and with KILN_HOST_NOINLINE for the keyword `__noinline__`, which is no macro: headers of the
+/// system have it as an attribute's name.
 std::string with_host_keywords(std::string_view text);
 
 struct HostText {

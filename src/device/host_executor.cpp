@@ -11,6 +11,7 @@
 #include <exception>
 
 #include "base/blocked_signals.h"
+#include "base/no_cancel.h"
 #include "format/format.h"
 
 namespace kiln {
@@ -54,6 +55,7 @@ HostExecutor::~HostExecutor() {
 }
 
 void HostExecutor::run(const BlockPlan& given, const std::string& kernel, ObservedLaunch* observed) {
+    const NoCancel no_cancel;  // kernels run in this thread, too, on stacks of their own
     const std::lock_guard one_at_a_time(launch_mutex_);
     const std::uint64_t blocks = given.grid.count();
     GridBarrier barrier(blocks);

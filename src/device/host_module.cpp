@@ -95,8 +95,7 @@ void KernelObject::load_now() {
     finish_load();
 }
 
-// The loader finds only what is exported, as are C++'s template variables, which all objects may share. The others lie
-// as far from the object's start as the file says.
+// The loader finds only what is exported, as are C++'s template variables. The others lie as far from the object's start as the file says.
 ModuleVariable KernelObject::variable(const std::string& kernel, const std::string& name) const {
     const DeclaredVariable* const known = find_variable(variables_, name);
     if (known == nullptr) fail_no_variable(kernel, name, variables_);

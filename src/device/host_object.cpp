@@ -129,7 +129,8 @@ std::vector<SharedVariable> shared_variables(std::span<const std::byte> bytes, c
     const std::uint64_t start = reinterpret_cast<std::uint64_t>(anchor) - place->address;
     for (const ElfSymbol& symbol : symbols) {
         if (is_shared(symbol))
-            variables.push_back({declared_name(symbol.name), start + symbol.address, symbol.size});
+            variables.push_back(
+                {declared_name(symbol.name), start + symbol.address, symbol.size, symbol.address});
     }
     std::ranges::sort(variables, {}, &SharedVariable::address);
     return variables;

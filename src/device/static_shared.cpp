@@ -9,6 +9,7 @@
 #include <cstring>
 
 #ifdef __GLIBC__
+// NOLINTNEXTLINE(bugprone-reserved-identifier): the C library's
 extern "C" void* __tls_get_addr(void* of);
 #endif
 

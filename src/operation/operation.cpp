@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/fork.h"
+#include "base/no_cancel.h"
 #include "base/words.h"
 #include "device/driver.h"
 #include "format/format.h"
@@ -114,6 +115,7 @@ struct Operation::State {
     }
 
     void launch_unknown(StreamRef stream, void* const* arguments, const ShapeKey& key) {
+        const NoCancel no_cancel;
         const bool is_captured = device.is_capturing(stream);
         if (is_captured || options.when_missing == WhenMissing::fail) {
             shapes.note(key);
@@ -145,6 +147,7 @@ Operation::Operation(Service& service, std::string_view name, Values fixed, Oper
 
 Operation::Operation(Service& service, const Template& of, Values fixed, OperationOptions options)
     : state_(nullptr) {
+    const NoCancel no_cancel;
     if (options.reproducible && options.when_missing == WhenMissing::substitute)
         throw UsageError(
             of.name() +
@@ -153,7 +156,11 @@ Operation::Operation(Service& service, const Template& of, Values fixed, Operati
     state_ = std::make_unique<State>(service, of, std::move(fixed), std::move(options)).release();
 }
 
-Operation::~Operation() { end_state_of_this_process(state_); }
+Operation::~Operation() {
+    const NoCancel no_cancel;
+    end_state_of_this_process(state_);
+}
+
 Operation::Operation(Operation&& other) noexcept : state_(other.state_.exchange(nullptr)) {}
 Operation& Operation::operator=(Operation&& other) noexcept {
     Operation old(std::move(other));
@@ -165,6 +172,7 @@ Operation::State& Operation::state() const {
     if (state_.load(std::memory_order_relaxed) == nullptr)
         throw UsageError("this operation is empty: it was moved from");
     return state_of_this_process(state_, [](const State& parent) {
+        const NoCancel no_cancel;
         return std::make_unique<State>(parent.service, parent.of, parent.fixed, parent.options);
     });
 }
@@ -233,10 +241,12 @@ void Operation::operator()(StreamRef stream, const Sizes& sizes, const TensorPoi
 }
 
 void Operation::prepare(std::span<const Sizes> shapes) const {
+    const NoCancel no_cancel;
     static_cast<void>(state().shapes.prepare(shapes));
 }
 
 void Operation::prepare(std::span<const Sizes> shapes, StreamRef stream) const {
+    const NoCancel no_cancel;
     const auto plans = state().shapes.prepare(shapes);
     std::size_t zero_bytes = 0, plain_bytes = 0;
     for (const auto& plan : plans) {
@@ -249,9 +259,19 @@ void Operation::prepare(std::span<const Sizes> shapes, StreamRef stream) const {
 }
 
 std::size_t Operation::workspace_bytes(const Sizes& sizes) const { return explain(sizes).workspace_bytes; }
-OperationPlan Operation::explain(const Sizes& sizes) const { return state().shapes.explain(sizes); }
-void Operation::wait() const { state().shapes.wait(); }
+
+OperationPlan Operation::explain(const Sizes& sizes) const {
+    const NoCancel no_cancel;
+    return state().shapes.explain(sizes);
+}
+
+void Operation::wait() const {
+    const NoCancel no_cancel;
+    state().shapes.wait();
+}
+
 Wisdom Operation::tune_pending(std::chrono::duration<double> budget) const {
+    const NoCancel no_cancel;
     return state().shapes.tune_pending(budget.count());
 }
 

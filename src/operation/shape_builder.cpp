@@ -187,7 +187,11 @@ std::vector<Variant> ShapeBuilder::stored(bool again) {
     }
     std::vector<Variant> found;
     for (const Template& of : templates_) {
-        const Values values = problem_values(service_, of, fixed_);
+        Values values = problem_values(service_, of, fixed_);
+        // Another function than the caller's, or than the default, is another operation.
+        for (const Parameter& parameter : of.parameters())
+            if (parameter.kind == ParameterKind::code && !values.contains(parameter.name))
+                values.emplace(parameter.name, of.default_of(parameter.name, values));
         for (Variant& variant : service_.stored(of))
             if (std::ranges::all_of(values,
                                     [&](const auto& one) { return variant.value(one.first) == one.second; }))

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/no_cancel.h"
 #include "run/inputs.h"
 #include "run/isolated.h"
 #include "run/launch_timer.h"
@@ -252,12 +253,14 @@ Runner::Runner(Service& service) : state_(std::make_unique<State>(State{service}
 Runner::~Runner() = default;
 
 RunResult Runner::run(const Variant& variant, const RunOptions& options) {
+    const NoCancel no_cancel;
     Plan plan = state_->plan(variant, options);
     if (options.on_phase) options.on_phase("building");
     return state_->run(state_->service.build(variant), std::move(plan), options);
 }
 
 RunResult Runner::run(const AnyKernel& kernel, const RunOptions& options) {
+    const NoCancel no_cancel;
     return state_->run(kernel, state_->plan(kernel.variant(), options), options);
 }
 

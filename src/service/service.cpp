@@ -11,6 +11,7 @@
 
 #include "base/config.h"
 #include "base/fork.h"
+#include "base/no_cancel.h"
 #include "base/profiler_ranges.h"
 #include "format/printable.h"
 #include "service/absolute_paths.h"
@@ -129,6 +130,12 @@ class ServiceState {
 
 namespace {
 
+std::unique_ptr<ServiceState> new_state(const ServiceOptions& options,
+                                        std::shared_ptr<SharedBuilds> shared = nullptr) {
+    const NoCancel no_cancel;
+    return std::make_unique<ServiceState>(options, std::move(shared));
+}
+
 /// When its turn comes.
 void check_wanted(const Variant& variant, const std::stop_token& stop) {
     if (stop.stop_requested())
@@ -138,8 +145,7 @@ void check_wanted(const Variant& variant, const std::stop_token& stop) {
 }  // namespace
 
 Service::Service(ServiceOptions options)
-    : options_(with_absolute_paths(std::move(options))),
-      state_(std::make_unique<ServiceState>(options_).release()) {}
+    : options_(with_absolute_paths(std::move(options))), state_(new_state(options_).release()) {}
 
 Service::Service(const Service& shares, int device, ContextRef context)
     : options_([&] {
@@ -150,17 +156,22 @@ Service::Service(const Service& shares, int device, ContextRef context)
           return options;
       }()) {
     const std::shared_ptr<SharedBuilds>& builds = shares.state().builds_;
-    state_ = std::make_unique<ServiceState>(options_, builds).release();
+    state_ = new_state(options_, builds).release();
     builds->binaries.share();
 }
 
-Service::~Service() { end_state_of_this_process(state_); }
+Service::~Service() {
+    const NoCancel no_cancel;
+    end_state_of_this_process(state_);
+}
 
-void Service::finish_builds() { state().finish_builds(); }
+void Service::finish_builds() {
+    const NoCancel no_cancel;
+    state().finish_builds();
+}
 
 ServiceState& Service::state() const {
-    return state_of_this_process(
-        state_, [this](const ServiceState&) { return std::make_unique<ServiceState>(options_); });
+    return state_of_this_process(state_, [this](const ServiceState&) { return new_state(options_); });
 }
 
 Template Service::find(std::string_view name) const { return state().templates_.find(name); }
@@ -177,6 +188,7 @@ Template Service::parse(std::string text, std::string file, std::vector<Header> 
 }
 
 AnyKernel Service::build_any(const Variant& variant, std::optional<std::span<const ArgumentType>> types) {
+    const NoCancel no_cancel;
     auto found = state().builder_.kernel(variant, Isolation::here);
     state().note(found, variant);
     if (types) found.kernel->check_arguments(*types);
@@ -185,6 +197,7 @@ AnyKernel Service::build_any(const Variant& variant, std::optional<std::span<con
 
 void Service::build_in_background(const Variant& variant, std::optional<std::span<const ArgumentType>> types,
                                   Finished finished, std::stop_token stop) {
+    const NoCancel no_cancel;
     state().background_.post(
         [&state = state(), variant, types, finished = std::move(finished), stop = std::move(stop)] {
             try {
@@ -200,10 +213,12 @@ void Service::build_in_background(const Variant& variant, std::optional<std::spa
 }
 
 Compiled Service::compile(const Variant& variant) {
+    const NoCancel no_cancel;
     return state().builder_.binary(variant, Isolation::here);
 }
 
 std::future<Compiled> Service::compile_async(const Variant& variant, std::stop_token stop) {
+    const NoCancel no_cancel;
     auto task = std::make_shared<std::packaged_task<Compiled()>>(
         [&builder = state().builder_, variant, stop = std::move(stop)] {
             check_wanted(variant, stop);
@@ -215,6 +230,7 @@ std::future<Compiled> Service::compile_async(const Variant& variant, std::stop_t
 }
 
 void Service::record(const Template& of, const Values& fixed, const Sizes& sizes) const {
+    const NoCancel no_cancel;
     if (ServiceState& current = state(); current.recorder_) current.recorder_->note(of, fixed, sizes);
 }
 
@@ -222,19 +238,29 @@ void ServiceAccess::warn_once(const Service& service, const std::string& text) {
     service.state().builds_->events.warn_once(text);
 }
 
-BuildKey Service::key(const Variant& variant) const { return state().builder_.key(source(variant)); }
+BuildKey Service::key(const Variant& variant) const {
+    const NoCancel no_cancel;
+    return state().builder_.key(source(variant));
+}
 
-Explanation Service::explain(const Variant& variant) const { return state().builder_.explain(variant); }
+Explanation Service::explain(const Variant& variant) const {
+    const NoCancel no_cancel;
+    return state().builder_.explain(variant);
+}
 
 std::vector<Variant> Service::stored(const Template& of) const {
-    return stored_variants(of.for_target(target()), state().builds_->binaries.tiers().setup());
+    const NoCancel no_cancel;
+    const BinaryBuilder& binaries = state().builds_->binaries;
+    return stored_variants(of.for_target(target()), binaries.tiers().setup(), binaries.options().debug);
 }
 
 Source Service::source(const Variant& variant) const {
+    const NoCancel no_cancel;
     return state().builder_.source(state().builder_.validated(variant));
 }
 
 std::string Service::ptx(const Variant& variant) const {
+    const NoCancel no_cancel;
     const BinaryBuilder& binaries = state().builds_->binaries;
     auto* nvrtc = dynamic_cast<NvrtcCompiler*>(&binaries.compiler());
     if (nvrtc == nullptr)
@@ -245,6 +271,7 @@ std::string Service::ptx(const Variant& variant) const {
 }
 
 std::vector<CompilePhase> Service::compile_phases(const Variant& variant) const {
+    const NoCancel no_cancel;
     const BinaryBuilder& binaries = state().builds_->binaries;
     auto* nvrtc = dynamic_cast<NvrtcCompiler*>(&binaries.compiler());
     if (nvrtc == nullptr)
@@ -267,6 +294,7 @@ const Device& Service::device() const {
 }
 
 const Stream& Service::stream() const {
+    const NoCancel no_cancel;
     (void)device();
     return state().stream();
 }

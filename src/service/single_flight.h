@@ -14,6 +14,8 @@
 #include <stop_token>
 #include <utility>
 
+#include "base/no_cancel.h"
+
 namespace kiln {
 
 /// Counts who wants a piece of work. When all of them have asked for a stop, it is to stop. Thread-safe.
@@ -41,11 +43,13 @@ struct SharedWork {
 
 /// Runs `work`, with a token that stops it when all callers of the key have asked for that, for the first caller; the others
 /// wait for its result. The key is forgotten when the work has ended, well or badly. stop: of this caller, whose call then
-/// ends with what the work throws for it, or with BuildError. map: under `mutex`.
+/// ends with what the work throws for it, or with BuildError. The thread is not cancelled meanwhile, since the others wait for
+/// its result. map: under `mutex`.
 template <class Map, class Key, class Work>
 auto single_flight(std::mutex& mutex, Map& map, const Key& key, const std::stop_token& stop, Work work) {
     using Result = decltype(work(stop));
     constexpr std::chrono::milliseconds kPoll{20};
+    const NoCancel no_cancel;
     for (;;) {
         std::promise<Result> promise;
         typename Map::mapped_type flight{promise.get_future().share(), std::make_shared<WaiterCount>()};

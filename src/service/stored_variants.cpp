@@ -36,6 +36,13 @@ void each_in_pack(const SeedPack& pack, const Use& use) {
     }
 }
 
+/// As a key has them.
+std::vector<std::string_view> entries_of(const Source& source) {
+    std::vector<std::string_view> entries{source.entry};
+    entries.insert(entries.end(), source.more_entries.begin(), source.more_entries.end());
+    return entries;
+}
+
 }  // namespace
 
 std::vector<std::string> serving_archs(const Target& target) {
@@ -53,7 +60,7 @@ std::vector<std::string> serving_archs(const Target& target) {
     return archs;
 }
 
-std::vector<Variant> stored_variants(const Template& of, const CacheSetup& setup) {
+std::vector<Variant> stored_variants(const Template& of, const CacheSetup& setup, bool debug) {
     const Target& target = of.target().value();
     std::vector<std::string> archs = serving_archs(target);
     archs.push_back(target.arch);
@@ -61,15 +68,16 @@ std::vector<Variant> stored_variants(const Template& of, const CacheSetup& setup
     const Use use = [&](std::string_view key_text) {
         const auto ingredients = parse_key_text(key_text);
         if (!ingredients) return;
-        std::string_view backend, arch, entry, source;
+        std::string_view backend, arch, source;
+        std::vector<std::string_view> entries;
         for (const Ingredient& one : *ingredients) {
             if (one.tag == "backend") backend = one.value;
             if (one.tag == "arch") arch = one.value;
-            if (one.tag == "entry") entry = one.value;
+            if (one.tag == "entry") entries.push_back(one.value);
             if (one.tag == "source") source = one.value;
         }
-        if (entry != of.name() || backend != name(target.backend) ||
-            std::ranges::find(archs, arch) == archs.end())
+        if (backend != name(target.backend) || std::ranges::find(archs, arch) == archs.end() ||
+            entries.empty() || !entries.front().starts_with(of.name()))
             return;
         try {
             Values values;
@@ -77,7 +85,8 @@ std::vector<Variant> stored_variants(const Template& of, const CacheSetup& setup
                 if (const Parameter* const parameter = of.parameter(constant.name))
                     values.emplace(parameter->name, parameter->parse(constant.value));
             Variant variant = of.variant(values);
-            if (variant.source(target.backend).text == source &&
+            const Source made = variant.source(target.backend, debug);
+            if (made.text == source && entries_of(made) == entries &&
                 std::ranges::find(found, variant) == found.end())
                 found.push_back(std::move(variant));
         } catch (const VariantError&) {

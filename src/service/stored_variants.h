@@ -16,8 +16,8 @@ namespace kiln {
 /// architectures, lower levels of x86-64.
 std::vector<std::string> serving_archs(const Target& target);
 
-/// of: bound to its target. Each variant once; those of today's source, for this architecture, or as PTX that its driver
+/// of: bound to its target. debug: ServiceOptions::debug. Each variant once; those of today's source, for this architecture, or as PTX that its driver
 /// can compile. Reads the key of every entry; whether entries are sound, their use will show.
-std::vector<Variant> stored_variants(const Template& of, const CacheSetup& setup);
+std::vector<Variant> stored_variants(const Template& of, const CacheSetup& setup, bool debug);
 
 }  // namespace kiln

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A template of name N is looked for in N.cu first, which spares parsing the other files; one whose
-// file is named otherwise is found by parsing them all.
+// file is named otherwise is found by parsing them all. What takes precedence over it and is wrong is an error if it may be
+// the template that was meant: else another one of that name would serve without a word.
 #include <kiln/error.h>
 #include <kiln/template_set.h>
 
@@ -13,10 +14,14 @@
 #include <vector>
 
 #include "base/config.h"
+#include "base/file.h"
+#include "base/file_name.h"
 #include "base/fork.h"
+#include "base/no_cancel.h"
 #include "base/words.h"
 #include "service/absolute_paths.h"
 #include "service/bound_templates.h"
+#include "template/directives.h"
 #include "template/embedded.h"
 
 namespace kiln {
@@ -51,6 +56,19 @@ std::vector<std::filesystem::path> template_files(const std::filesystem::path& d
     return files;
 }
 
+/// The name of the template in a file that is wrong, as far as it can be read; else empty.
+std::string kernel_in(const std::filesystem::path& file) {
+    try {
+        return first_kernel(read_text_if_exists(file).value_or(""));
+    } catch (const FileError&) {
+        return {};
+    }
+}
+
+bool has_name_of_its_file(const Template& one) {
+    return std::filesystem::path(one.file()).stem() == one.name();
+}
+
 }  // namespace
 
 class __attribute__((visibility("hidden"))) TemplateSet::State {
@@ -64,17 +82,31 @@ class __attribute__((visibility("hidden"))) TemplateSet::State {
     const std::vector<std::filesystem::path>& directories() const { return directories_; }
 
   private:
+    struct Found {
+        Template value;
+        std::size_t rank;  ///< its directory's place; behind all of them: built in
+    };
+    struct Wrong {
+        TemplateError error;
+        std::size_t rank;                ///< likewise
+        std::vector<std::string> names;  ///< the file's, and its template's; of a directory none
+    };
+
+    /// nullptr: there is none. Throws the error of what takes precedence and may hold a template of this name.
+    const Template* known(std::string_view name) const;
     /// Keeps the errors of directories and files and goes on with the others.
     void load_all();
     std::vector<Template> list() const;
-    void add(const Template& found) { templates_.try_emplace(found.name(), found); }
+    void add(const Template& found, std::size_t rank) {
+        templates_.try_emplace(found.name(), Found{found, rank});
+    }
 
     const unsigned generation_ = fork_generation();
     const std::vector<std::filesystem::path> directories_;
     std::mutex mutex_;
-    std::map<std::string, Template, std::less<>> templates_;
+    std::map<std::string, Found, std::less<>> templates_;
     bool all_loaded_ = false;
-    std::vector<TemplateError> errors_;
+    std::vector<Wrong> errors_;         ///< what takes precedence first
     std::vector<TemplateError> twice_;  ///< of a second file of a directory that declares a template
 };
 
@@ -93,9 +125,23 @@ TemplateSet::State::State(std::vector<std::filesystem::path> directories)
     }
 }
 
+const Template* TemplateSet::State::known(std::string_view name) const {
+    const auto found = templates_.find(name);
+    if (found == templates_.end()) return nullptr;
+    const auto& [value, rank] = found->second;
+    for (const Wrong& wrong : errors_) {
+        const bool may_be_it =
+            wrong.names.empty() || std::ranges::find(wrong.names, name) != wrong.names.end();
+        if (may_be_it && (wrong.rank < rank || (wrong.rank == rank && !has_name_of_its_file(value))))
+            throw wrong.error;
+    }
+    return &value;
+}
+
 Template TemplateSet::State::find(std::string_view name) {
+    const NoCancel no_cancel;
     const std::lock_guard lock(mutex_);
-    if (const auto found = templates_.find(name); found != templates_.end()) return found->second;
+    if (const Template* const found = known(name)) return *found;
 
     const std::string file = std::string(name) + ".cu";
     const bool plain_name = name.find('/') == std::string_view::npos;
@@ -108,23 +154,23 @@ Template TemplateSet::State::find(std::string_view name) {
         candidate = Template::load(directories_.front() / file);
     }
     if (candidate && candidate->name() == name) {
-        add(*candidate);
-        return templates_.find(name)->second;
+        add(*candidate, 0);
+        return *candidate;
     }
     load_all();
-    if (const auto found = templates_.find(name); found != templates_.end()) return found->second;
-    if (!errors_.empty()) throw errors_.front();
+    if (const Template* const found = known(name)) return *found;
+    if (!errors_.empty()) throw errors_.front().error;
 
     std::vector<std::string> names;
-    for (const auto& [known, value] : templates_) names.push_back(known);
+    for (const auto& [other, found] : templates_) names.push_back(other);
     const auto guess = nearest(name, names);
     std::vector<std::string> searched;
     for (const auto& directory : directories_) searched.push_back(directory.string());
     std::vector<std::string> family;
     const std::string naive = std::string(name) + "_naive";
     if (templates_.contains(naive))
-        for (const auto& [known, value] : templates_)
-            if (known == naive || value.naive() == naive) family.push_back(known);
+        for (const auto& [other, found] : templates_)
+            if (other == naive || found.value.naive() == naive) family.push_back(other);
     if (!family.empty())
         throw UsageError("there is no template '" + std::string(name) + "': that is a family of templates, " +
                          enumerate(family) +
@@ -138,26 +184,28 @@ Template TemplateSet::State::find(std::string_view name) {
 }
 
 std::vector<Template> TemplateSet::State::all() {
+    const NoCancel no_cancel;
     const std::lock_guard lock(mutex_);
     load_all();
-    for (const auto* errors : {&errors_, &twice_})
-        if (!errors->empty()) throw errors->front();
+    if (!errors_.empty()) throw errors_.front().error;
+    if (!twice_.empty()) throw twice_.front();
     return list();
 }
 
 std::vector<Template> TemplateSet::State::list() const {
     std::vector<Template> all;
-    for (const auto& [name, value] : templates_) all.push_back(value);
+    for (const auto& [name, found] : templates_) all.push_back(found.value);
     return all;
 }
 
 BoundTemplates::Readable TemplateSet::State::readable() {
+    const NoCancel no_cancel;
     const std::lock_guard lock(mutex_);
     load_all();
     BoundTemplates::Readable found;
     found.templates = list();
-    for (const auto* errors : {&errors_, &twice_})
-        for (const TemplateError& error : *errors) found.errors.emplace_back(error.what());
+    for (const Wrong& wrong : errors_) found.errors.emplace_back(wrong.error.what());
+    for (const TemplateError& error : twice_) found.errors.emplace_back(error.what());
     return found;
 }
 
@@ -165,28 +213,28 @@ void TemplateSet::State::load_all() {
     if (all_loaded_) return;
     errors_.clear();
     twice_.clear();
-    for (const auto& directory : directories_) {
-        const auto attempt = [&](const auto& work) {
-            try {
-                work();
-            } catch (const TemplateError& error) {
-                errors_.push_back(error);
-            }
-        };
+    for (std::size_t rank = 0; rank < directories_.size(); ++rank) {
+        std::vector<std::filesystem::path> all;
+        try {
+            all = template_files(directories_[rank]);
+        } catch (const TemplateError& error) {
+            errors_.push_back({error, rank, {}});
+        }
         std::vector<Template> found;
-        attempt([&] {
-            for (const auto& file : template_files(directory))
-                attempt([&] { found.push_back(Template::load(file)); });
-        });
+        for (const auto& file : all) {
+            try {
+                found.push_back(Template::load(file));
+            } catch (const TemplateError& error) {
+                errors_.push_back({error, rank, {file.stem().string(), kernel_in(file)}});
+            }
+        }
         // NAME.cu first, which find() takes.
-        std::stable_partition(found.begin(), found.end(), [](const Template& one) {
-            return std::filesystem::path(one.file()).stem() == one.name();
-        });
+        std::stable_partition(found.begin(), found.end(), has_name_of_its_file);
         std::map<std::string, std::string> files;
         for (const Template& one : found) {
             const auto [known, is_new] = files.try_emplace(one.name(), one.file());
             if (is_new)
-                add(one);
+                add(one, rank);
             else if (std::error_code error; !std::filesystem::equivalent(one.file(), known->second, error))
                 twice_.emplace_back(one.file(), 0, 0,
                                     "the template " + one.name() + " is also in " + known->second +
@@ -194,7 +242,7 @@ void TemplateSet::State::load_all() {
         }
     }
     for (const auto& file : embedded_files()) {
-        if (file.name.ends_with(".cu")) add(parse_embedded(file));
+        if (file.name.ends_with(".cu")) add(parse_embedded(file), directories_.size());
     }
     all_loaded_ = true;
 }

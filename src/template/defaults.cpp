@@ -54,7 +54,9 @@ std::optional<std::int64_t> computed(const FrontMatter& front_matter, std::size_
     const Environment environment{codes, nullptr, nullptr};
     Failure failure;
     const std::int64_t code = expression->evaluate(environment, failure);
-    if (!failure && parameter.allows(decode(parameter, code))) return code;
+    if (!failure)
+        if (const Value value = decode(parameter, code); parameter.allows(value))
+            return encode(parameter, value);
     const std::string values = describe_values(*expression, front_matter.parameters, environment);
     const std::string with = values.empty() ? "" : " with " + values;
     if (failure)

@@ -39,9 +39,9 @@ std::vector<std::string> directive_names() {
     return names;
 }
 
-}  // namespace
-
-Directives::Directives(std::string_view text, const std::string& file) : file_(file) {
+/// use: of each line, where its directive begins in it, and its number.
+template <class Use>
+void each_line(std::string_view text, const Use& use) {
     int line_number = 1;
     for (std::size_t begin = 0; begin < text.size(); ++line_number) {
         const std::size_t end = std::min(text.find('\n', begin), text.size());
@@ -49,8 +49,31 @@ Directives::Directives(std::string_view text, const std::string& file) : file_(f
         begin = end + 1;
         const std::size_t mark = std::min(line.find_first_not_of(kBlanks), line.size());
         if (line.substr(mark).starts_with(kDirectiveMark))
-            add(line, mark + kDirectiveMark.size(), line_number);
+            use(line, mark + kDirectiveMark.size(), line_number);
     }
+}
+
+std::string_view take_word(std::string_view& text) {
+    text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
+    const auto end = std::ranges::find_if_not(text, is_identifier_part);
+    const std::string_view word = text.substr(0, static_cast<std::size_t>(end - text.begin()));
+    text.remove_prefix(word.size());
+    return word;
+}
+
+}  // namespace
+
+std::string first_kernel(std::string_view text) {
+    std::string name;
+    each_line(text, [&](std::string_view line, std::size_t begin, int) {
+        line.remove_prefix(begin);
+        if (name.empty() && take_word(line) == "kernel") name = take_word(line);
+    });
+    return name;
+}
+
+Directives::Directives(std::string_view text, const std::string& file) : file_(file) {
+    each_line(text, [&](std::string_view line, std::size_t begin, int number) { add(line, begin, number); });
 }
 
 void Directives::add(std::string_view line, std::size_t begin, int line_number) {

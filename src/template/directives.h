@@ -23,6 +23,9 @@ struct Directive {
     Lexer lexer;
 };
 
+/// The name in the first `kernel` line of a text that may be wrong in every other way; empty where there is none.
+std::string first_kernel(std::string_view text);
+
 /// All //@ lines of a template.
 class Directives {
   public:

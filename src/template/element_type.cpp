@@ -35,11 +35,13 @@ struct Alias {
 };
 
 constexpr Alias kAliases[] = {
-    {"f16", "half"},    {"fp16", "half"},      {"float16", "half"},  {"bf16", "bfloat16"},
-    {"f32", "float"},   {"fp32", "float"},     {"float32", "float"}, {"f64", "double"},
-    {"fp64", "double"}, {"float64", "double"}, {"i8", "int8_t"},     {"int8", "int8_t"},
-    {"u8", "uint8_t"},  {"uint8", "uint8_t"},  {"i16", "int16_t"},   {"u16", "uint16_t"},
-    {"i32", "int32_t"}, {"u32", "uint32_t"},   {"i64", "int64_t"},   {"u64", "uint64_t"},
+    {"f16", "half"},     {"fp16", "half"},       {"float16", "half"},  {"bf16", "bfloat16"},
+    {"f32", "float"},    {"fp32", "float"},      {"float32", "float"}, {"f64", "double"},
+    {"fp64", "double"},  {"float64", "double"},  {"i8", "int8_t"},     {"int8", "int8_t"},
+    {"u8", "uint8_t"},   {"uint8", "uint8_t"},   {"i16", "int16_t"},   {"int16", "int16_t"},
+    {"u16", "uint16_t"}, {"uint16", "uint16_t"}, {"i32", "int32_t"},   {"int32", "int32_t"},
+    {"u32", "uint32_t"}, {"uint32", "uint32_t"}, {"i64", "int64_t"},   {"int64", "int64_t"},
+    {"u64", "uint64_t"}, {"uint64", "uint64_t"},
 };
 
 }  // namespace

@@ -24,7 +24,7 @@ std::vector<std::string> element_type_names();
 /// The index into element_types() of this very name.
 std::optional<int> find_element_type(std::string_view name);
 
-/// The same for what people type: case ignored, f16, fp16, bf16, f32, fp32, f64, fp64 and so on understood.
+/// The same for what people type: case ignored, f16, fp16, bf16, f32, fp32, f64, fp64, i32, int32 and so on understood.
 std::optional<int> find_element_type_or_alias(std::string_view name);
 
 /// The type of this normal form; nullptr when there is none.

@@ -111,6 +111,20 @@ std::int64_t float_code(float value) {
     return std::signbit(value) ? -magnitude : magnitude;
 }
 
+/// Of a type, as the parameter's list names it: `int` for int32_t where the list has `int`. Others have a code too.
+std::optional<int> type_code(const Parameter& parameter, std::string_view name) {
+    const auto code = find_element_type_or_alias(name);
+    if (!code) return std::nullopt;
+    const auto normalised = [](int of) { return element_types()[static_cast<std::size_t>(of)].normalised; };
+    std::optional<int> same;
+    for (const Value& one : parameter.allowed) {
+        const auto listed = find_element_type_or_alias(one.as_type());
+        if (listed == code) return code;
+        if (listed && !same && normalised(*listed) == normalised(*code)) same = listed;
+    }
+    return same ? same : code;
+}
+
 /// The float that this value is, without any rounding.
 std::optional<float> exact_float(const Value& value) {
     if (value.is_float() && std::isfinite(value.as_float())) return value.as_float();
@@ -236,7 +250,7 @@ std::optional<std::int64_t> encode(const Parameter& parameter, const Value& valu
             if (value.is_bool()) return value.as_bool();
             break;
         case ParameterKind::type:
-            if (value.is_type()) return find_element_type_or_alias(value.as_type());
+            if (value.is_type()) return type_code(parameter, value.as_type());
             break;
         case ParameterKind::real:
             if (const auto number = exact_float(value)) return float_code(*number);

@@ -94,10 +94,11 @@ void parse_allowed(Lexer& lexer, Parameter& parameter) {
         const Value value = parse_value(lexer, parameter.kind);
         if (value.is_int() && parameter.allowed.empty() && lexer.accept(".."))
             return parse_range_end(lexer, parameter, value.as_int());
+        // Before its code, so that int and int32_t are two values where a list has both.
+        parameter.allowed.push_back(value);
         const auto code = encode(parameter, value);
         if (code && !listed.insert(*code).second)
             lexer.fail(token, "the value " + value.text() + " is listed twice");
-        parameter.allowed.push_back(value);
     } while (lexer.accept(","));
 }
 

@@ -17,6 +17,7 @@
 #include <system_error>
 
 #include "base/output_file.h"
+#include "format/format.h"
 #include "tune/wisdom_line.h"
 
 namespace kiln {
@@ -120,14 +121,9 @@ void Journal::begin(const std::string& key) { write(std::string(kTrying), key); 
 void Journal::withdraw(const std::string& key) { write(std::string(kUntried), key); }
 
 void Journal::add(const std::string& key, const Record& record) {
-    std::ostringstream what;
-    what.precision(9);
-    if (record.median_ms > 0)
-        what << kOk << ' ' << record.median_ms << ' ';
-    else
-        what << (record.wrong ? kWrong : kFailed) << ' ';
-    what << as_field(record.text);
-    write(what.str(), key);
+    const std::string what = record.median_ms > 0 ? formatted("{} {:.9g}", kOk, record.median_ms)
+                                                  : std::string(record.wrong ? kWrong : kFailed);
+    write(what + " " + as_field(record.text), key);
 }
 
 void Journal::write(const std::string& what, const std::string& key) {

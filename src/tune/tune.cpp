@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <future>
 
+#include "base/no_cancel.h"
 #include "format/format.h"
 #include "run/reference.h"
 #include "tune/candidate_runner.h"
@@ -68,6 +69,7 @@ std::string work_text(const Service& service, const TuneOptions& options, bool c
 inline namespace KILN_ABI {
 
 TuneReport tune(Service& service, std::span<const Template> templates, const TuneOptions& options) {
+    const NoCancel no_cancel;
     check_templates(templates, options);
     std::vector<Sizes> shapes = options.shapes;
     if (shapes.empty()) shapes.emplace_back();

@@ -5,6 +5,8 @@
 #include <kiln/kiln.h>
 
 #include <fstream>
+#include <string>
+#include <vector>
 
 #include "rejected.h"
 #include "scale_kernel.h"
@@ -54,6 +56,41 @@ TEST_F(CachedOnly, ServesWhatIsThereAndCompilesNothing) {
         other.compile(absent);
     }
     expect_scales(service, service.build<ScaleFn>(absent), 4);
+}
+
+/// kScale with this in place of its `kernel` line and of what its kernel begins with, and this at its end.
+std::string scale_with(const std::string& line, const std::string& begin, const std::string& end = "") {
+    std::string text = test::kScale;
+    text.replace(text.find("//@ kernel scale"), 16, line);
+    text.replace(text.find("extern \"C\""), 10, begin);
+    return text + end;
+}
+
+// A key has the name of each kernel, with its arguments, and, for debuggers, the path of the template.
+TEST_F(CachedOnly, KnowsWhatIsStoredOfAnyKindOfTemplate) {
+    const std::vector<std::string> texts = {
+        test::kScale, scale_with("//@ kernel scale<FACTOR>", "template <int TIMES>"),
+        scale_with("//@ kernel scale\n//@ block 32\n//@ grid ceil_div(n, 32)\n//@ kernel scaled",
+                   "extern \"C\"", "extern \"C\" __global__ void scaled(int n, float* y) {}\n")};
+    for (const std::string& text : texts) {
+        write_text(directory.path() / "scale.cu", text);
+        for (const bool debug : {false, true}) {
+            SCOPED_TRACE(text + (debug ? "debug" : ""));
+            ServiceOptions made = options();
+            made.template_directories = {directory.path()};
+            made.debug = debug;
+            {
+                Service service(made);
+                EXPECT_TRUE(service.stored(service.find("scale")).empty());
+                service.compile(service.find("scale").variant({{"FACTOR", 3}}));
+            }
+            made.cached_only = true;
+            Service service(made);
+            const std::vector<Variant> stored = service.stored(service.find("scale"));
+            ASSERT_EQ(stored.size(), 1u);
+            EXPECT_EQ(stored[0].value("FACTOR"), Value(3));
+        }
+    }
 }
 
 TEST_F(CachedOnly, ADamagedEntryIsNotReplaced) {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Builds in the background that nobody wants any more: one that waits for its turn is not begun, the process of one that
-// compiles is ended, others who want the same are served, and nothing half-made stays.
+// compiles is ended, others who want the same are served, and nothing half-made stays. And threads that are cancelled.
 #include <gmock/gmock.h>
 #include <kiln/kiln.h>
+#include <pthread.h>
 
 #include <chrono>
 #include <string>
@@ -140,6 +141,37 @@ TEST_F(Cancel, AStopBeforeTheCallBuildsNothing) {
     EXPECT_THAT(failure(service.build_async<ScaleFn>(scale_variant(service, 2), stop.get_token())),
                 HasSubstr("scale FACTOR=2: its build was not begun, since a stop was requested"));
     EXPECT_EQ(begun(), 0);
+}
+
+struct BuildOfThread {
+    Service& service;
+    Variant variant;
+    Kernel<ScaleFn> kernel;
+};
+
+void* build_then_end(void* argument) {
+    auto& build = *static_cast<BuildOfThread*>(argument);
+    build.kernel = build.service.build<ScaleFn>(build.variant);
+    ::pthread_testcancel();
+    return nullptr;
+}
+
+TEST_F(Cancel, AThreadThatIsCancelledInABuildEndsBehindIt) {
+    Service service(options());
+    BuildOfThread build{service, scale_variant(service, 2), {}};
+    pthread_t thread{};
+    ASSERT_EQ(::pthread_create(&thread, nullptr, build_then_end, &build), 0);
+    wait_until_begun(1);
+    EXPECT_EQ(::pthread_cancel(thread), 0);
+    std::this_thread::sleep_for(100ms);
+    go_on();
+    void* result = nullptr;
+    ASSERT_EQ(::pthread_join(thread, &result), 0);
+    EXPECT_EQ(result, PTHREAD_CANCELED);
+    ASSERT_TRUE(build.kernel);
+    expect_scales(service, build.kernel, 2);
+    expect_scales(service, service.build<ScaleFn>(scale_variant(service, 3)), 3);
+    EXPECT_EQ(begun(), 2);
 }
 
 }  // namespace

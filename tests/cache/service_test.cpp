@@ -273,9 +273,9 @@ TEST_F(ServiceTest, ADirectoryOfTemplatesThatCannotBeReadIsATemplateError) {
     std::filesystem::create_directory(place);
     const TemplateSet set({place});
     std::filesystem::remove(place);
-    EXPECT_EQ(set.find("gemm_naive").name(), "gemm_naive");
     for (const std::function<void()>& read :
-         {std::function<void()>([&] { set.all(); }), std::function<void()>([&] { set.find("nosuch"); })})
+         {std::function<void()>([&] { set.all(); }), std::function<void()>([&] { set.find("nosuch"); }),
+          std::function<void()>([&] { set.find("gemm_naive"); })})
         try {
             read();
             ADD_FAILURE();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
 
    Sixteen threads with one service: all ask for the same four kernels, launch them, and make mistakes, of which each thread
-   sees its own. Each kernel is compiled once. Usage: threads DIRECTORY. */
+   sees its own. Each kernel is compiled once. A thread that is cancelled ends behind its call. Usage: threads DIRECTORY. */
 #include <kiln/c/kiln.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -83,13 +83,34 @@ static void* work(void* argument) {
     return NULL;
 }
 
+static void note_binary(void* is_there, const kiln_binary* binary) {
+    pthread_testcancel();
+    *(int*)is_there = binary->byte_count > 0;
+}
+
+/* Its cancellation is requested before the call, which opens files, and waits for its end. */
+static void* work_cancelled(void* argument) {
+    int* is_done = (int*)argument;
+    kiln_variant* variant = NULL;
+    int is_there = 0;
+    pthread_cancel(pthread_self());
+    if (kiln_template_variant(scale, NULL, 0, &variant) == KILN_OK &&
+        kiln_service_compile(service, variant, note_binary, &is_there) == KILN_OK &&
+        kiln_variant_destroy(variant) == KILN_OK)
+        *is_done = is_there;
+    pthread_testcancel();
+    return NULL;
+}
+
 int main(int argc, char** argv) {
     worker workers[thread_count];
     char directory[1024];
     kiln_service_options options;
     kiln_cache_options cache;
     kiln_counters counters;
-    int i, failures = 0;
+    pthread_t cancelled;
+    void* result = NULL;
+    int i, is_done = 0, failures = 0;
     if (argc < 2) return 2;
     snprintf(directory, sizeof directory, "%s/cache", argv[1]);
     memset(&counters, 0, sizeof counters);
@@ -108,6 +129,12 @@ int main(int argc, char** argv) {
     for (i = 0; i < thread_count; ++i) {
         pthread_join(workers[i].thread, NULL);
         failures += workers[i].failures;
+    }
+    if (pthread_create(&cancelled, NULL, work_cancelled, &is_done) != 0) return 3;
+    pthread_join(cancelled, &result);
+    if (result != PTHREAD_CANCELED || !is_done) {
+        fputs("a thread that is cancelled did not end behind its call\n", stderr);
+        ++failures;
     }
     kiln_service_counters(service, &counters);
     if (counters.compiles != kernel_count) {

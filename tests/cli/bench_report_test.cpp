@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <kiln/error.h>
+#include <kiln/files.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -356,6 +357,20 @@ TEST_F(KilnBench, ListsVariantsForAMachineWithoutAGpu) {
     expect_error(run({"bench", "skinny", "--for-device", "NVIDIA H200"}), 2, {"--list-variants"});
     expect_error(with({"--others", "-1"}), 2, {"--others"});
     expect_error(run({"bench", "skinny", "--list-variants"}), 2, {"skinny.4096", "unseen"});
+}
+
+TEST_F(KilnBench, AFileIsOfOneRunAtATime) {
+    const auto file = path("rows.json");
+    const std::vector<std::string> words = {"skinny.4096", "--quick", "--resume", file.string()};
+    {
+        const auto lock = lock_output(file);
+        ASSERT_TRUE(lock);
+        expect_error(bench(words), 2, {"rows.json", "another run of kiln bench"});
+        EXPECT_FALSE(std::filesystem::exists(file));
+    }
+    EXPECT_EQ(bench(words).status, 0);
+    EXPECT_TRUE(std::filesystem::exists(file));
+    EXPECT_FALSE(std::filesystem::exists(file.string() + ".lock"));
 }
 
 TEST_F(KilnBench, GoesOnWithAFileAndMergesFilesAndWritesPages) {

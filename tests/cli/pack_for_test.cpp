@@ -77,6 +77,22 @@ TEST_F(PackFor, ServesWhatTheApplicationAskedFor) {
     EXPECT_THROW(service.build(service.find("tiny").variant({{"ADD", 4}})), BuildError);
 }
 
+// The naive template is the family's first, and none that an Operation chooses where there are others.
+TEST_F(PackFor, HasWhatAnOperationChooses) {
+    Record record;
+    record.add({"gemm_naive", {{"T", "half"}}, "host", std::string(host_arch())},
+               {{"m", 64}, {"n", 64}, {"k", 64}});
+    const Outcome outcome = pack_for(record);
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    ServiceOptions options = shipped(host_arch());
+    options.compile_only = false;
+    Service service(options);
+    const Operation gemm(service, "gemm", {{"T", "half"}});
+    gemm.prepare(Sizes{{"m", 64}, {"n", 64}, {"k", 64}});
+    EXPECT_EQ(service.counters().compiles, 0U);
+    for (const std::string& variant : packed()) EXPECT_THAT(variant, ::testing::Not(HasSubstr("naive")));
+}
+
 TEST_F(PackFor, SaysWhyTheUsersWisdomIsIgnored) {
     Record record;
     record.add({"tiny", {{"ADD", "3"}}, "host", std::string(host_arch())});

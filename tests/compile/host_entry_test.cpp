@@ -82,7 +82,7 @@ TEST(HostKeywords, StaticSharedIsSharedAndNoInlineAnAttribute) {
                            "__shared__ static int m; static int p; }"),
         "void k() {  __shared__ float s[4];  /* 1 */\n__shared__ int n;\n__shared__  int m; static int p; }");
     EXPECT_EQ(with_host_keywords("__device__ __noinline__ void f();"),
-              "__device__ __attribute__((noinline)) void f();");
+              "__device__ KILN_HOST_NOINLINE void f();");
     for (const char* text :
          {"__attribute__((__noinline__)) void f();", "__attribute__((cold, __noinline__)) void f();",
           "[[gnu::__noinline__]] void f();", "// static __shared__ __noinline__",

@@ -132,6 +132,24 @@ TEST(HostModule, KeepsModulesOfTheSameNameApart) {
     EXPECT_THAT(out, testing::Each(3003));
 }
 
+// GCC exports variables of templates, and makes them unique in the process unless it is told not to.
+TEST(HostModule, KeepsVariablesOfTemplatesApart) {
+    const auto text = [](int factor) {
+        return "template <class T> __device__ T weights[2] = {" + std::to_string(factor) + ", " +
+               std::to_string(2 * factor) + R"(};
+extern "C" __global__ void kernel(int n, int* out) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = weights<int>[i % 2];
+})";
+    };
+    const HostKernel one(text(1)), thousand(text(1000));
+    std::vector<int> out(2);
+    one({1, 1, 1}, {32, 1, 1}, 0, 2, out.data());
+    EXPECT_THAT(out, testing::ElementsAre(1, 2));
+    thousand({1, 1, 1}, {32, 1, 1}, 0, 2, out.data());
+    EXPECT_THAT(out, testing::ElementsAre(1000, 2000));
+}
+
 // Odd modules stay loaded by the loader's will (a process-wide unique symbol) and must not be mistaken
 // for later ones.
 TEST(HostModule, LoadsAndUnloadsManyInARow) {

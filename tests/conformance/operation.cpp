@@ -545,6 +545,33 @@ TEST_F(OperationOnHost, LaunchesWhatIsPackedWhereNothingMayBeCompiled) {
     EXPECT_THAT(rejected<NotReadyError>([&] { none.prepare({{"n", 64}}); }), HasSubstr("n=64"));
 }
 
+// A variant with another function of the caller's computes something else.
+TEST_F(OperationOnHost, NothingElseIsLaunchedWhereNothingMayBeCompiled) {
+    const std::string text = R"(//@ kernel each
+//@ param F code = "return x;" (float x) -> float
+//@ block 32
+//@ grid ceil_div(n, 32)
+//@ size n = 64
+//@ input x [n]
+//@ output y [n]
+#include "kiln/device.h"
+extern "C" __global__ void each(int n, const float* x, float* y) {
+    const int i = blockIdx.x * 32 + threadIdx.x;
+    if (i < n) y[i] = F(x[i]);
+}
+)";
+    static_cast<void>(
+        service.compile(service.parse(text, "each.cu").variant({{"F", Code("return 2 * x;")}})));
+    ServiceOptions cached = this->options();
+    cached.cached_only = true;
+    Service packed(cached);
+    const Template of = packed.parse(text, "each.cu");
+    const Operation usual(packed, of);
+    EXPECT_THROW(usual.prepare({{"n", 10}}), NotReadyError);
+    const Operation twice(packed, of, {{"F", Code("return 2 * x;")}});
+    twice.prepare({{"n", 10}});
+}
+
 // A record that waits for its file holds up the call that wrote to it, and no other.
 TEST_F(OperationOnHost, ARecordThatWaitsHoldsUpNoOtherCall) {
     ServiceOptions recorded = this->options();

@@ -45,7 +45,7 @@ TEST(InvocationGolden, CodeThatMakesWhatACompilerGetsHasARevision) {
         {"kHostInvocation",
          kHostInvocation,
          {"host_compiler.cpp", "host_entry.cpp"},
-         "kiln-host-1 ae193b1a70fcce8f"},
+         "kiln-host-1 a81cdd74d5eabc4f"},
         {"kNvrtcInvocation",
          kNvrtcInvocation,
          {"hoisted_includes.cpp", "include_guard.cpp", "nvrtc_plan.cpp", "nvrtc_program.cpp"},

@@ -221,6 +221,129 @@ TEST_F(Check, AVectorOfAnArrayThatIsNotDeclaredAligned) {
     EXPECT_NE(problem.text().find("alignas("), std::string::npos) << problem.text();
 }
 
+// What is read for the argument of a function, and written by the result of one, that its author wants called.
+constexpr const char* kCalls = R"(//@ kernel calls
+//@ param BARRIER bool = true
+//@ param PLACES int in 63, 64 = 64
+//@ block 64
+//@ grid 1
+//@ size n = 64
+//@ input x [n]
+//@ output y [n]
+#include "kiln/device.h"
+
+struct Four { float of[4]; };
+__device__ __noinline__ float third(Four f) { return f.of[2]; }
+__device__ __noinline__ Four four(float f) { return {f, f, f, f}; }
+
+extern "C" __global__ void calls(int n, const float* x, float* y) {
+    __shared__ Four tile[PLACES];
+    const int t = threadIdx.x;
+    tile[t] = four(x[t]);
+    if (BARRIER) __syncthreads();
+    y[t] = third(tile[63 - t]);
+}
+)";
+
+TEST_F(Check, FunctionsThatAreNotInlined) {
+    EXPECT_EQ(texts(check_text("calls", kCalls)), "");
+    const Recording race = check_text("calls", kCalls, {{"BARRIER", false}});
+    ASSERT_FALSE(race.problems.empty());
+    EXPECT_EQ(race.problems.front().kind, ProblemKind::race) << texts(race);
+    const Recording beyond = check_text("calls", kCalls, {{"PLACES", 63}});
+    ASSERT_FALSE(beyond.problems.empty());
+    EXPECT_EQ(beyond.problems.front().kind, ProblemKind::out_of_bounds) << texts(beyond);
+}
+
+// The compiler knows that the pairs are misaligned, and of eight floats it knows no more than their own alignment.
+constexpr const char* kKnown = R"(//@ kernel known
+//@ param AT int in 0..3 = 0
+//@ param WIDTH int in 2, 8 = 2
+//@ block 32
+//@ grid 1
+//@ size n = 32
+//@ input x [n]
+//@ output y [n]
+#include "kiln/device.h"
+
+extern "C" __global__ void known(int n, const float* x, float* y) {
+    alignas(16) __shared__ float tile[WIDTH * 32 + 4];
+    const int t = threadIdx.x;
+    for (int i = t; i < WIDTH * 32 + 4; i += 32) tile[i] = x[t];
+    __syncthreads();
+    const auto values = kiln::load<WIDTH>(tile + WIDTH * (31 - t) + AT);
+    y[t] = values[0] + values[1];
+}
+)";
+
+TEST_F(Check, AVectorThatIsKnownToBeMisaligned) {
+    for (const int width : {2, 8}) {
+        EXPECT_EQ(texts(check_text("known", kKnown, {{"WIDTH", width}})), "");
+        const Recording recording =
+            check_text("known", kKnown, {{"WIDTH", width}, {"AT", width == 2 ? 1 : 2}});
+        ASSERT_FALSE(recording.problems.empty()) << width;
+        EXPECT_EQ(recording.problems.front().kind, ProblemKind::misaligned) << texts(recording);
+        EXPECT_EQ(recording.problems.front().place.line, line_of(kKnown, "kiln::load"));
+    }
+}
+
+// Thread 0 alone runs the loops whose loads a compiler could move before them.
+constexpr const char* kAlone = R"(//@ kernel alone
+//@ block 64
+//@ grid 1
+//@ size n = 64
+//@ input x [n]
+//@ output y [n]
+#include "kiln/device.h"
+
+extern "C" __global__ void alone(int n, const float* x, float* y) {
+    __shared__ float lead;
+    const int t = threadIdx.x;
+    if (t == 0) lead = x[0];
+    float sum = 0;
+    for (int i = t; i < 1; ++i) sum += lead * x[i];
+    y[t] = sum;
+}
+)";
+
+TEST_F(Check, WhatOneThreadAloneUsesInALoop) { EXPECT_EQ(texts(check_text("alone", kAlone)), ""); }
+
+// Another array of the same name is aligned.
+constexpr const char* kSameName = R"(//@ kernel same_name
+//@ block 16
+//@ grid 1
+//@ size n = 64
+//@ input x [n]
+//@ output y [n]
+#include "kiln/device.h"
+
+struct alignas(16) Four { float of[4]; };
+__device__ float other(const float* x) {
+    alignas(16) __shared__ float tile[64];
+    for (int i = threadIdx.x; i < 64; i += 16) tile[i] = x[i];
+    __syncthreads();
+    const float first = reinterpret_cast<const Four*>(tile)[threadIdx.x].of[0];
+    __syncthreads();
+    return first;
+}
+
+extern "C" __global__ void same_name(int n, const float* x, float* y) {
+    __shared__ float tile[64];
+    const int t = threadIdx.x;
+    for (int i = t; i < 64; i += 16) tile[i] = x[i];
+    __syncthreads();
+    const Four four = reinterpret_cast<const Four*>(tile)[t];
+    for (int i = 0; i < 4; ++i) y[4 * t + i] = four.of[i] + other(x);
+}
+)";
+
+TEST_F(Check, AnArrayOfTheSameNameThatIsAligned) {
+    const Recording recording = check_text("same_name", kSameName);
+    ASSERT_EQ(recording.problems.size(), 1U) << texts(recording);
+    EXPECT_EQ(recording.problems.front().kind, ProblemKind::misaligned);
+    EXPECT_EQ(recording.problems.front().place.line, line_of(kSameName, "const Four four ="));
+}
+
 // A wait and a barrier that changed places: some threads read what others' copies have not brought yet.
 TEST_F(Check, AWaitBehindItsBarrier) {
     EXPECT_EQ(texts(check(variant("gemm_async"))), "");

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "base/file.h"
 #include "base/host_arch.h"
@@ -18,6 +19,7 @@ namespace kiln {
 namespace {
 
 using testing::Contains;
+using testing::ElementsAre;
 using testing::Field;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -160,6 +162,37 @@ TEST_F(Regress, ReportsBaselinesThatNoManifestNamesAndRemovesThem) {
     options_.templates.clear();
     (void)run("twice", true);
     EXPECT_THAT(Baselines::load(options_.baselines, options_.targets.front()).variants, SizeIs(1));
+}
+
+TEST_F(Regress, RunsAtTheSameTimeKeepEachOthersBaselines) {
+    const auto recorded = [&] {
+        std::vector<std::string> texts;
+        for (const auto& [text, baseline] : Baselines::load(options_.baselines, options_.targets[0]).variants)
+            texts.push_back(text);
+        return texts;
+    };
+    // The other run begins and ends in this one.
+    const auto with_another = [&](const RegressOptions& one, const std::string& manifest,
+                                  RegressOptions other, const std::string& others_manifest) {
+        RegressOptions options = one;
+        options.update = other.update = true;
+        options.on_result = [&](const RegressResult&, std::size_t, std::size_t) {
+            (void)regress({Manifest::parse(others_manifest, "variants.txt")}, other);
+        };
+        (void)regress({Manifest::parse(manifest, "variants.txt")}, options);
+    };
+    RegressOptions first = options_, second = options_;
+    first.shards = second.shards = 2;
+    second.shard = 1;
+    with_another(first, "twice FACTOR=2,3", second, "twice FACTOR=2,3");
+    EXPECT_THAT(recorded(), ElementsAre("twice FACTOR=2", "twice FACTOR=3"));
+
+    RegressOptions part = options_;
+    part.templates = {"twice"};
+    with_another(options_, "twice FACTOR=2", part, "twice FACTOR=4");
+    EXPECT_THAT(recorded(), ElementsAre("twice FACTOR=2", "twice FACTOR=4"))
+        << "what no manifest named when the run began goes, and nothing else";
+    EXPECT_FALSE(std::filesystem::exists(file().string() + ".lock"));
 }
 
 TEST_F(Regress, KeepsWhatCouldNotBeMeasured) {

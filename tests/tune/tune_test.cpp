@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <locale>
 #include <set>
 
 #include "base/file.h"
@@ -185,6 +186,40 @@ TEST_F(TuneHost, AJournalIsOfOneRunAtATime) {
         EXPECT_THAT(*read_text_if_exists(options.journal), HasSubstr("other work")) << "it is as it was";
     }
     EXPECT_THAT(tuned(options).wisdom.entries(), SizeIs(1));
+}
+
+/// 1234.5 is 1.234,5
+class DecimalComma : public std::numpunct<char> {
+  protected:
+    char do_decimal_point() const override { return ','; }
+    char do_thousands_sep() const override { return '.'; }
+    std::string do_grouping() const override { return "\3"; }
+};
+
+/// The global locale as long as it lives.
+class ScopedDecimalComma {
+  public:
+    ScopedDecimalComma() : before_(std::locale::global(std::locale(std::locale(), new DecimalComma))) {}
+    ScopedDecimalComma(const ScopedDecimalComma&) = delete;
+    ScopedDecimalComma& operator=(const ScopedDecimalComma&) = delete;
+    ~ScopedDecimalComma() { std::locale::global(before_); }
+
+  private:
+    std::locale before_;
+};
+
+TEST_F(TuneHost, AJournalIsTheSameInEveryLocale) {
+    const ScopedDecimalComma global;
+    const auto file = folder() / "w.journal";
+    {
+        Journal journal(file, "work", false);
+        journal.add("key", {1234.5678, false, "g++ 12"});
+        EXPECT_THAT(*read_text_if_exists(file), HasSubstr("\nok 1234.5678 g++ 12 | key\n"));
+    }
+    const auto record = Journal(file, "work", true).find("key");
+    ASSERT_TRUE(record.has_value());
+    EXPECT_EQ(record->median_ms, 1234.5678);
+    EXPECT_EQ(record->text, "g++ 12");
 }
 
 TEST_F(TuneHost, ResumingKeepsTheBudget) {

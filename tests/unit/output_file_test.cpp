@@ -406,6 +406,17 @@ TEST_F(OutputFiles, ThePublicFunctionsThrowUsageErrors) {
     EXPECT_FALSE(target.is_stream);
     EXPECT_TRUE(output_target("/dev/null").is_stream);
     EXPECT_TRUE(output_target("/dev/stdout").is_standard_output);
+    {
+        const auto lock = lock_output(path("link"));
+        EXPECT_TRUE(lock);
+        EXPECT_TRUE(fs::exists(path("file.lock")));
+        EXPECT_FALSE(lock_output(path("file"))) << "it is held";
+    }
+    EXPECT_FALSE(fs::exists(path("file.lock")));
+    EXPECT_THROW(static_cast<void>(lock_output("/dev/null")), UsageError);
+    EXPECT_THROW(static_cast<void>(lock_output(folder_.path())), UsageError);
+    write_output(path("file.lock"), "my diary");
+    EXPECT_THROW(static_cast<void>(lock_output(path("file"))), UsageError) << "it is no lock";
     EXPECT_THROW(write_output(folder_.path(), ""), UsageError);
     EXPECT_THROW(static_cast<void>(output_target(folder_.path())), UsageError);
     EXPECT_THROW(static_cast<void>(read_input(path("none"), 100)), UsageError);

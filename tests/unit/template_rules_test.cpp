@@ -66,6 +66,29 @@ TEST(ParameterParse, WhatPeopleType) {
               "W = -5 is not in 2..9; the nearest is 2");
 }
 
+TEST(ParameterParse, TypesAreCalledAsTheListCallsThem) {
+    const Template of = make(
+        "//@ param T type in char, int16_t, uint16_t, int, unsigned, int64_t, uint64_t = int\n"
+        "//@ param S type in int32_t, int = int32_t\n"
+        "//@ param OUT type in int32_t, float = T\n");
+    const Parameter& type = *of.parameter("T");
+    for (const char* name : {"int", "int32", "i32", "int32_t"}) EXPECT_EQ(type.parse(name), Value("int"));
+    for (const char* name : {"uint32", "u32", "uint32_t"}) EXPECT_EQ(type.parse(name), Value("unsigned"));
+    EXPECT_EQ(type.parse("int8"), Value("char"));
+    for (const char* name : {"int16", "short"}) EXPECT_EQ(type.parse(name), Value("int16_t"));
+    EXPECT_EQ(type.parse("uint16"), Value("uint16_t"));
+    EXPECT_EQ(type.parse("int64"), Value("int64_t"));
+    EXPECT_EQ(type.parse("uint64"), Value("uint64_t"));
+    EXPECT_THAT(variant_error([&] { type.parse("uint8"); }),
+                HasSubstr("T = uint8 is not one of char, int16_t"));
+
+    EXPECT_EQ(of.variant({{"T", "int32_t"}}), of.variant({{"T", "int"}}));
+    EXPECT_EQ(of.variant().value("OUT"), Value("int32_t")) << "T is int";
+    const Parameter& both = *of.parameter("S");
+    EXPECT_EQ(both.parse("int"), Value("int"));
+    EXPECT_EQ(both.parse("int32"), Value("int32_t"));
+}
+
 TEST(Rules, ValuesGivenInCode) {
     const Template tile = make(kTile);
     EXPECT_EQ(tile.variant({{"T", "f32"}}).value("T"), Value("float"));

@@ -14,6 +14,7 @@
 // - A handle that is NULL, destroyed, or of another type is KILN_ERROR_USAGE. (Destroyed ones are recognised until 4096
 //   later ones were destroyed; a handle must not be destroyed while another thread uses it.)
 // - All functions may be called from any thread, those of one kiln_buffer from one thread at a time.
+// - A thread is not cancelled (pthread_cancel) in a function, but at its next cancellation point after that.
 // - Parameters are read during the call only. Text is null-terminated UTF-8.
 // - Results with text are given in two ways: to a function of the caller, for the time of its call; or as pointers, which
 //   are valid until the calling thread calls the same function again, or, where it says so, as long as the handle.

@@ -125,9 +125,11 @@ struct RegressOptions {
     /// compared, which tells that a baseline is out of date. Not with update.
     bool sample = false;
     std::filesystem::path baselines;  ///< the directory
-    bool update = false;              ///< rewrite the baselines with what is found
-    bool time = false;                ///< measure speed where there is a GPU
-    std::uint64_t seed = 1;           ///< of the inputs; results are only compared with 1
+    /// Rewrite the baselines with what is found. Those of variants that the run is not about stay, also where another run
+    /// has recorded them meanwhile.
+    bool update = false;
+    bool time = false;       ///< measure speed where there is a GPU
+    std::uint64_t seed = 1;  ///< of the inputs; results are only compared with 1
     /// Called after each variant, from the calling thread.
     std::function<void(const RegressResult&, std::size_t done, std::size_t total)> on_result;
 

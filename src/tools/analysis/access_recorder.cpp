@@ -253,7 +253,7 @@ void AccessRecorder::State::check_declaration(const AccessCode& code, const Sour
     const auto width = static_cast<std::uint64_t>(part_bytes(code.bytes));
     constexpr std::uint64_t kAlways = 8;  // host_record.h
     if (range.dynamic || width <= kAlways) return;
-    const std::uint64_t declared = lines->alignment_of_variable(range.name);
+    const std::uint64_t declared = lines->alignment_of_variable(range.storage_offset);
     if (declared == 0 || declared >= width) return;
     AccessProblem problem;
     problem.kind = ProblemKind::misaligned;

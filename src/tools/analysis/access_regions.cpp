@@ -44,10 +44,11 @@ std::vector<MemoryRange> without(const std::vector<MemoryRange>& ranges,
 Regions::Regions(const ObservedLaunch& launch)
     : tensors_(launch.global), buffers_known_(!launch.global.empty()) {
     for (const SharedVariable& variable : launch.shared)
-        variables_.push_back({variable.name, variable.address, variable.size_bytes, false, 0});
-    if (launch.dynamic_shared_address != 0 && launch.dynamic_shared_bytes != 0)
         variables_.push_back(
-            {"dynamic shared memory", launch.dynamic_shared_address, launch.dynamic_shared_bytes, true, 0});
+            {variable.name, variable.address, variable.size_bytes, false, variable.offset, 0});
+    if (launch.dynamic_shared_address != 0 && launch.dynamic_shared_bytes != 0)
+        variables_.push_back({"dynamic shared memory", launch.dynamic_shared_address,
+                              launch.dynamic_shared_bytes, true, 0, 0});
 
     std::vector<MemoryObject> solids;
     for (std::size_t i = 0; i < variables_.size(); ++i) {

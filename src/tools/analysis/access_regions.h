@@ -40,6 +40,7 @@ struct SharedRange {
     std::string name;  ///< "tile"; "dynamic shared memory"
     std::uint64_t address = 0, size_bytes = 0;
     bool dynamic = false;
+    std::uint64_t storage_offset = 0;  ///< SharedVariable::offset
     std::uint64_t offset = 0;  ///< among all shared bytes, a multiple of 16; for tables with one row per byte
 };
 

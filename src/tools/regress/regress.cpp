@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // For each target, all variants are compiled in parallel into a separate cache. Then each is examined, loaded
-// again by a service that may not compile, run, and compared.
+// again by a service that may not compile, run, and compared. What is to be recorded goes into the baselines as they are
+// then: a run of another shard may have recorded its own meanwhile.
 #include <kiln/error.h>
 #include <kiln/run.h>
 #include <kiln/tools/regress.h>
@@ -9,13 +10,18 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <deque>
 #include <future>
+#include <map>
+#include <optional>
 #include <set>
 #include <system_error>
 #include <utility>
 
 #include "base/file.h"
+#include "base/file_lock.h"
+#include "base/output_file.h"
 #include "base/stopwatch.h"
 #include "base/words.h"
 #include "regress/variant_regression.h"
@@ -24,6 +30,7 @@ namespace kiln {
 namespace {
 
 constexpr std::size_t kWindow = 64;  // builds in flight
+constexpr std::chrono::seconds kLockPatience{10};
 
 /// The variants of one target, each once, in the order of the manifests.
 struct Group {
@@ -31,6 +38,13 @@ struct Group {
     std::unique_ptr<Service> service;
     std::vector<Variant> variants;
     std::set<std::string> texts;
+};
+
+/// What is to be recorded of one target.
+struct Update {
+    ManifestTarget target;
+    std::map<std::string, Baseline> found;  ///< by Variant::text()
+    std::vector<std::string> gone;          ///< variants that no manifest names any more
 };
 
 class Regression {
@@ -56,7 +70,7 @@ class Regression {
             throw UsageError("there is nothing to test: no line of the manifests is for " + asked());
         for (Group& group : groups_) run(group);
         // All or nothing: a run that is stopped changes no baseline.
-        for (const auto& [target, baselines] : updated_) baselines.save(options_.baselines, target);
+        for (const Update& update : updates_) save(update);
         return std::move(report_);
     }
 
@@ -175,7 +189,7 @@ class Regression {
             }
         }
         if (!group.service->has_device()) report_.compiled_only.push_back(target_text);
-        Baselines after = before;
+        Update update{group.target, {}, {}};
         const auto cached = service(group.target, true);
         VariantRegression trial(*group.service, *cached, options_);
 
@@ -197,7 +211,7 @@ class Regression {
             result.target = group.target;
             result.elapsed_ms = watch.elapsed_ms();
             judge(result, before);
-            if (result.failures.empty()) merge(after.variants[variant.text()], result.found);
+            if (result.failures.empty()) update.found.insert_or_assign(variant.text(), result.found);
             if (options_.on_result) options_.on_result(result, ++done_, total_);
             report_.results.push_back(std::move(result));
             if (options_.service.stop.stop_requested()) throw UsageError("stopped; no baseline was changed");
@@ -207,9 +221,28 @@ class Regression {
             for (const auto& [text, baseline] : before.variants)
                 if (!group.texts.contains(text)) {
                     report_.gone.push_back(target_text + " " + text);
-                    after.variants.erase(text);
+                    update.gone.push_back(text);
                 }
-        if (options_.update) updated_.emplace_back(group.target, std::move(after));
+        if (options_.update) updates_.push_back(std::move(update));
+    }
+
+    void save(const Update& update) const {
+        std::filesystem::path file = options_.baselines / Baselines::file_name(update.target);
+        std::optional<FileLock> lock;
+        try {
+            std::filesystem::create_directories(options_.baselines);
+            file = OutputPlace(file).path();
+            lock = FileLock::acquire_for(file, kLockPatience);
+        } catch (const std::system_error& error) {
+            throw UsageError(std::string("the baselines can't be written: ") + error.what());
+        }
+        if (!lock)
+            throw UsageError("the baselines can't be written: " + FileLock::place_for(file).string() +
+                             " has been held for ten seconds by another process");
+        Baselines all = Baselines::load(options_.baselines, update.target);
+        for (const auto& [text, found] : update.found) merge(all.variants[text], found);
+        for (const std::string& text : update.gone) all.variants.erase(text);
+        all.save(options_.baselines, update.target);
     }
 
     void judge(RegressResult& result, const Baselines& baselines) const {
@@ -243,7 +276,7 @@ class Regression {
     TemporaryDirectory directory_;
     std::deque<Group> groups_;
     RegressReport report_;
-    std::vector<std::pair<ManifestTarget, Baselines>> updated_;
+    std::vector<Update> updates_;
     std::size_t done_ = 0, total_ = 0;
 };
 
