@@ -77,11 +77,10 @@ constexpr auto kRecordedOptions = std::to_array<const char*>(
      "-Wl,--build-id=none", "-Wl,--as-needed", "-Wl,-z,defs", "-Wl,-Bsymbolic"});
 constexpr auto kRecordedGccOptions = std::to_array<const char*>(
     {"-fsanitize=bounds-strict", "-fsanitize=alignment",
-     // Threads that do not enter a loop must not make its loads, nor must a vector that is known to be misaligned become a range
-     // of bytes.
-     "-fno-tree-loop-im", "-fno-tree-bit-ccp", kOwnTemplateVariables, "-fno-tree-sra", "-fno-tree-ch",
-     "-fno-tree-loop-ivcanon", "-fno-thread-jumps", "-fno-store-merging", "-fno-crossjumping",
-     "-fno-tree-tail-merge", "-fno-tree-loop-distribute-patterns", "-nodefaultlibs"});
+     // Threads that do not enter a loop must not make its loads.
+     "-fno-tree-loop-im", kOwnTemplateVariables, "-fno-tree-sra", "-fno-tree-ch", "-fno-tree-loop-ivcanon",
+     "-fno-thread-jumps", "-fno-store-merging", "-fno-crossjumping", "-fno-tree-tail-merge",
+     "-fno-tree-loop-distribute-patterns", "-nodefaultlibs"});
 constexpr auto kRecordedClangOptions = std::to_array<const char*>(
     {"-fsanitize=array-bounds", "-fsanitize=alignment", "-fdebug-compilation-dir=.", "-mllvm",
      "-unroll-threshold=0", "-mllvm", "-pragma-unroll-threshold=0", "-mllvm", "-disable-loop-idiom-all",

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <kiln/error.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include <algorithm>
@@ -567,19 +568,25 @@ TEST(VendorHeaders, AreIdentifiedFromMemoryInLittleTime) {
         ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
         return 1e3 * static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_nsec);
     };
-    const double limit = 3.0 * std::max(1.0, static_cast<double>(headers) / 1100);
-    double best = 1e9;
+    const std::string directory = compiler->include_directories().front().string();
+    // Each header is looked at, in each directory that is searched before its own. What a look takes is the machine's affair.
+    constexpr double kLooks = 4;
+    double best = 1e9, look = 1e9;
     // A processor that others use, too, is slower for as long as they do: a second at most is waited for a quiet moment.
-    for (int i = 0; i < 20 || (best >= limit && i < 200); ++i) {
+    for (int i = 0; i < 20 || (best >= kLooks * look && i < 200); ++i) {
         if (i >= 20) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-        const double before = milliseconds();
+        const double begin = milliseconds();
+        struct stat status {};
+        for (std::size_t of = 0; of < headers; ++of) (void)::stat(directory.c_str(), &status);
+        const double between = milliseconds();
         tree.identify(source);
-        best = std::min(best, milliseconds() - before);
+        look = std::min(look, between - begin);
+        best = std::min(best, milliseconds() - between);
     }
     RecordProperty("headers", std::to_string(headers));
     RecordProperty("milliseconds", std::to_string(best));
-    std::cout << headers << " headers, " << best << " ms\n";
-    EXPECT_LT(best, limit);
+    std::cout << headers << " headers, " << best << " ms; to look at as many files takes " << look << " ms\n";
+    EXPECT_LT(best, kLooks * look);
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ TEST(InvocationGolden, CodeThatMakesWhatACompilerGetsHasARevision) {
         {"kHostInvocation",
          kHostInvocation,
          {"host_compiler.cpp", "host_entry.cpp"},
-         "kiln-host-1 a81cdd74d5eabc4f"},
+         "kiln-host-1 61b96760d6250a70"},
         {"kNvrtcInvocation",
          kNvrtcInvocation,
          {"hoisted_includes.cpp", "include_guard.cpp", "nvrtc_plan.cpp", "nvrtc_program.cpp"},
