@@ -88,11 +88,13 @@ forget_copied() {
 
 # configure DIRECTORY [OPTION...]: quiet unless it fails.
 configure() {
-    local directory=$1 log
+    local directory=$1 log batch=()
     shift
     forget_copied "$directory"
+    # The fewer processors there are, the less is gained by many small units.
+    [ "$(nproc)" -gt 4 ] || batch=(-DKILN_BATCH=16)
     log=$(mktemp)
-    if ! cmake -G Ninja -S . -B "$directory" "$@" >"$log" 2>&1; then
+    if ! cmake -G Ninja -S . -B "$directory" ${batch[@]+"${batch[@]}"} "$@" >"$log" 2>&1; then
         cat "$log" >&2
         rm -f "$log"
         say "Configuring $directory failed; what CMake said is above."

@@ -22,6 +22,10 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string>& 
 /// Without the space around it.
 std::string_view trimmed(std::string_view text);
 
+inline constexpr std::string_view kBlanks = " \t\r\v\f";  ///< the space within a line of C++
+/// From the first character on that is none of them.
+std::string_view without_blanks(std::string_view text);
+
 /// "sm_75, sm_80, sm_90a"
 std::string join(const std::vector<std::string>& words, std::string_view separator = ", ");
 

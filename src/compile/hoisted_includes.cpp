@@ -7,15 +7,10 @@
 #include <string_view>
 #include <vector>
 
+#include "base/words.h"
+
 namespace kiln {
 namespace {
-
-constexpr std::string_view kBlanks = " \t\r\v\f";
-
-std::string_view without_blanks(std::string_view text) {
-    text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
-    return text;
-}
 
 // "<cub/cub.cuh>" of `#include <cub/cub.cuh>  // for BlockScan`; empty: the line is something else.
 std::string_view operand_of(std::string_view line) {

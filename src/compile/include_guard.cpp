@@ -5,10 +5,10 @@
 
 #include <algorithm>
 
+#include "base/words.h"
+
 namespace kiln {
 namespace {
-
-constexpr std::string_view kBlanks = " \t\r\v\f";
 
 // The next line that begins with a #, from `at` on, as its word and what follows.
 struct Directive {
@@ -16,11 +16,6 @@ struct Directive {
     std::size_t end = 0;                         // of the line, behind its line feed
     std::string_view word, operand;
 };
-
-std::string_view without_blanks(std::string_view text) {
-    text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
-    return text;
-}
 
 std::string_view first_word(std::string_view text) {
     return text.substr(0, std::min(text.find_first_of(" \t\r\v\f/(\"<"), text.size()));

@@ -28,7 +28,7 @@ struct Parts {
     std::string_view source;
 };
 
-std::optional<Parts> take_apart(std::string_view text) {
+std::optional<Parts> parts_of(std::string_view text) {
     auto ingredients = parse_key_text(text);
     if (!ingredients) return std::nullopt;
     Parts parts;
@@ -72,14 +72,12 @@ std::size_t count_missing(const std::vector<KeyConstant>& of, const std::vector<
 class WantedKernel {
   public:
     explicit WantedKernel(const std::string& text)
-        : text_(text),
-          parts_(take_apart(text)),
-          source_(parts_ ? split_source(parts_->source) : KeySource{}) {}
+        : text_(text), parts_(parts_of(text)), source_(parts_ ? split_source(parts_->source) : KeySource{}) {}
 
     /// nullopt: it is no key, or that of another kernel. A source counts as one ingredient.
     std::optional<Distance> distance(std::string_view text) const {
         if (!parts_) return std::nullopt;
-        const auto other = take_apart(text);
+        const auto other = parts_of(text);
         if (!other || other->kernel != parts_->kernel) return std::nullopt;
         Distance distance;
         distance.other_backend = other->backend != parts_->backend;

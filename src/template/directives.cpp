@@ -12,8 +12,6 @@
 namespace kiln {
 namespace {
 
-constexpr std::string_view kBlanks = " \t\r\v\f";
-
 struct DirectiveRule {
     std::string_view name;
     bool may_repeat;

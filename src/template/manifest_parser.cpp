@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 constexpr std::size_t kMostShownBytes = 60;
-constexpr std::uint64_t kMostBytes = 64u << 20;
+constexpr std::uint64_t kMostManifestBytes = 64u << 20;
 
 struct Word {
     std::string_view text;
@@ -233,7 +233,7 @@ Manifest Manifest::load(const std::filesystem::path& path) {
     const auto fail = [&](const std::string& message) { throw TemplateError(path.string(), 0, 0, message); };
     std::optional<std::string> text;
     try {
-        text = read_text_if_exists(path, kMostBytes);
+        text = read_text_if_exists(path, kMostManifestBytes);
     } catch (const FileError& failure) {
         fail("the manifest can't be read: " + failure.reason());
     }

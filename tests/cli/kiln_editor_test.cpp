@@ -11,16 +11,15 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
-using Json = nlohmann::json;
 
 class KilnEditor : public Kiln {
   protected:
     std::string directory() const { return path("editor").string(); }
-    Json commands() const {
-        return Json::parse(read_text_if_exists(path("editor/compile_commands.json")).value_or(""));
+    nlohmann::json commands() const {
+        return nlohmann::json::parse(read_text_if_exists(path("editor/compile_commands.json")).value_or(""));
     }
     /// What the compiler that is named there says of the file; nullopt without it.
-    Outcome compiled(const Json& command) const {
+    Outcome compiled(const nlohmann::json& command) const {
         return run_program(command["arguments"].get<Arguments>(), usual_environment());
     }
     static bool has_clang() { return std::system("command -v clang++ >/dev/null") == 0; }

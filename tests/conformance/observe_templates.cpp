@@ -111,10 +111,15 @@ void expect_sound_where_empty(Analyzer& analyzer, const Variant& variant) {
     }
 }
 
-class ObservedTemplates : public testing::TestWithParam<std::string> {};
+struct Observed {
+    std::string name, compiler;
+    int step;  ///< each how many templates are looked at
+};
+
+class ObservedTemplates : public testing::TestWithParam<Observed> {};
 
 TEST_P(ObservedTemplates, AreSoundAndComputeTheSame) {
-    const test::ScopedVariable chosen("KILN_HOST_CXX", GetParam());
+    const test::ScopedVariable chosen("KILN_HOST_CXX", GetParam().compiler);
     try {
         make_host_compiler({})->identity();
     } catch (const BuildError& error) {
@@ -133,9 +138,10 @@ TEST_P(ObservedTemplates, AreSoundAndComputeTheSame) {
     options.test_sizes = true;
     options.check = Check::full;
     options.time = false;
-    int count = 0;
+    int count = 0, number = 0;
     for (const Template& one : service.templates()) {
         if (!one.is_runnable() || one.is_reference() || !one.runs_on(Backend::host, "")) continue;
+        if (number++ % GetParam().step != 0) continue;
         SCOPED_TRACE(one.name());
         expect_sound(analyzer, one.variant());
         expect_sound_where_empty(analyzer, one.variant());
@@ -143,12 +149,14 @@ TEST_P(ObservedTemplates, AreSoundAndComputeTheSame) {
             ADD_FAILURE() << failure;
         ++count;
     }
-    EXPECT_GT(count, 25);
+    EXPECT_GT(number, 25);
     EXPECT_GE(service.counters().disk_hits, static_cast<std::uint64_t>(count)) << "compiled twice";
 }
 
-INSTANTIATE_TEST_SUITE_P(Compilers, ObservedTemplates, testing::Values("g++", "clang++"),
-                         [](const auto& item) { return item.param == "g++" ? "gcc" : "clang"; });
+INSTANTIATE_TEST_SUITE_P(Compilers, ObservedTemplates,
+                         testing::Values(Observed{"sample", "g++", 4}, Observed{"gcc", "g++", 1},
+                                         Observed{"clang", "clang++", 1}),
+                         [](const auto& item) { return item.param.name; });
 
 }  // namespace
 }  // namespace kiln

@@ -13,19 +13,19 @@
 namespace kiln {
 namespace {
 
-struct Item {
+struct Lengths {
     const char* name;
     Values values;
     Sizes sizes;
     int least = 0;  // tokens of a sequence
 };
 
-void PrintTo(const Item& item, std::ostream* out) { *out << item.name; }
+void PrintTo(const Lengths& item, std::ostream* out) { *out << item.name; }
 
-class DecodeLengths : public testing::TestWithParam<Item> {};
+class DecodeLengths : public testing::TestWithParam<Lengths> {};
 
 TEST_P(DecodeLengths, MayBeAnyAndZero) {
-    const Item& item = GetParam();
+    const Lengths& item = GetParam();
     test::HostLibrary library;
     Service& service = library.service();
     const Variant variant = service.find("decode_mma").variant(item.values);
@@ -64,25 +64,27 @@ TEST(DecodeNewTokens, AreAsManyAsFitInRegisters) {
 INSTANTIATE_TEST_SUITE_P(
     OnHost, DecodeLengths,
     testing::Values(
-        Item{"NoTokens", {}, {{"batch", 1}, {"kv_heads", 1}, {"max_length", 1}}},
-        Item{"FewTokens", {}, {{"batch", 150}, {"kv_heads", 3}, {"max_length", 3}}},
-        Item{"MoreSequencesThanThreads", kFewWarps, {{"batch", 333}, {"kv_heads", 1}, {"max_length", 2}}},
-        Item{"AFewTiles", kManyWarps, {{"batch", 40}, {"kv_heads", 3}, {"max_length", 70}}},
-        Item{"ManyTiles", kFewWarps, {{"batch", 5}, {"kv_heads", 2}, {"max_length", 999}}},
-        Item{"OneHead", kFewWarps, {{"batch", 1}, {"kv_heads", 1}, {"max_length", 3000}}},
-        Item{"OneHeadOfManyWarps", kManyWarps, {{"batch", 1}, {"kv_heads", 1}, {"max_length", 2999}}},
-        Item{"TwoNewTokens", with({}, 2, 4), {{"batch", 40}, {"kv_heads", 3}, {"max_length", 70}}},
-        Item{"ThreeNewTokens", with(kFewWarps, 3, 4), {{"batch", 1}, {"kv_heads", 1}, {"max_length", 3000}}},
-        Item{"NewTokensAlone", with(kManyWarps, 16, 1), {{"batch", 50}, {"kv_heads", 2}, {"max_length", 20}}},
-        Item{"SixteenRows", with({}, 4, 4), {{"batch", 5}, {"kv_heads", 2}, {"max_length", 999}}},
-        Item{"RowsInTwoTiles", with({}, 9, 2), {{"batch", 9}, {"kv_heads", 2}, {"max_length", 333}}},
-        Item{"RowsOfTwoTiles", with({}, 3, 8), {{"batch", 3}, {"kv_heads", 2}, {"max_length", 777}}},
-        Item{"RowsOfThreeTiles",
-             with({{"HEAD_DIM", 64}, {"PAGE_SIZE", 128}, {"T", "bfloat16"}}, 6, 8),
-             {{"batch", 7}, {"kv_heads", 1}, {"max_length", 501}}},
+        Lengths{"NoTokens", {}, {{"batch", 1}, {"kv_heads", 1}, {"max_length", 1}}},
+        Lengths{"FewTokens", {}, {{"batch", 150}, {"kv_heads", 3}, {"max_length", 3}}},
+        Lengths{"MoreSequencesThanThreads", kFewWarps, {{"batch", 333}, {"kv_heads", 1}, {"max_length", 2}}},
+        Lengths{"AFewTiles", kManyWarps, {{"batch", 40}, {"kv_heads", 3}, {"max_length", 70}}},
+        Lengths{"ManyTiles", kFewWarps, {{"batch", 5}, {"kv_heads", 2}, {"max_length", 999}}},
+        Lengths{"OneHead", kFewWarps, {{"batch", 1}, {"kv_heads", 1}, {"max_length", 3000}}},
+        Lengths{"OneHeadOfManyWarps", kManyWarps, {{"batch", 1}, {"kv_heads", 1}, {"max_length", 2999}}},
+        Lengths{"TwoNewTokens", with({}, 2, 4), {{"batch", 40}, {"kv_heads", 3}, {"max_length", 70}}},
+        Lengths{
+            "ThreeNewTokens", with(kFewWarps, 3, 4), {{"batch", 1}, {"kv_heads", 1}, {"max_length", 3000}}},
+        Lengths{
+            "NewTokensAlone", with(kManyWarps, 16, 1), {{"batch", 50}, {"kv_heads", 2}, {"max_length", 20}}},
+        Lengths{"SixteenRows", with({}, 4, 4), {{"batch", 5}, {"kv_heads", 2}, {"max_length", 999}}},
+        Lengths{"RowsInTwoTiles", with({}, 9, 2), {{"batch", 9}, {"kv_heads", 2}, {"max_length", 333}}},
+        Lengths{"RowsOfTwoTiles", with({}, 3, 8), {{"batch", 3}, {"kv_heads", 2}, {"max_length", 777}}},
+        Lengths{"RowsOfThreeTiles",
+                with({{"HEAD_DIM", 64}, {"PAGE_SIZE", 128}, {"T", "bfloat16"}}, 6, 8),
+                {{"batch", 7}, {"kv_heads", 1}, {"max_length", 501}}},
         // All have as many tiles, which the kernel takes for granted until it has read the lengths.
-        Item{"EqualLengths", kFewWarps, {{"batch", 5}, {"kv_heads", 2}, {"max_length", 999}}, 999},
-        Item{
+        Lengths{"EqualLengths", kFewWarps, {{"batch", 5}, {"kv_heads", 2}, {"max_length", 999}}, 999},
+        Lengths{
             "EqualTiles", with(kManyWarps, 3, 2), {{"batch", 3}, {"kv_heads", 3}, {"max_length", 999}}, 993}),
     [](const auto& one) { return std::string(one.param.name); });
 
