@@ -96,7 +96,9 @@ constexpr auto kDebugOptions = std::to_array<const char*>({"-O0", "-g"});
 constexpr const char* kMarginInput = "kiln-margin.s";
 constexpr const char* kMargin =
     "\t.file \"kiln-margin.s\"\n"  // else it has the name of a temporary file on aarch64
-    "\t.section .tbss,\"awT\",%nobits\n\t.zero 16384\n\t.section .note.GNU-stack,\"\",%progbits\n";
+    "\t.section .tbss,\"awT\",%nobits\n\t.zero 16384\n\t.section .note.GNU-stack,\"\",%progbits\n"
+    // What the script names must be there.
+    "\t.section .rodata,\"a\",%progbits\n\t.zero 8\n\t.data\n\t.zero 8\n\t.bss\n\t.zero 8\n";
 
 #ifdef __x86_64__
 constexpr bool kX86 = true;
@@ -104,10 +106,14 @@ constexpr bool kX86 = true;
 constexpr bool kX86 = false;
 #endif
 
-// Each shared variable is in a section of its own, and these lie 64 KiB apart: the gap of ObservedLaunch::shared_gap_bytes.
+// Each shared variable is in a section of its own, and these lie 64 KiB apart: the gap of ObservedLaunch::shared_gap_bytes. Other
+// variables begin a page each, so that behind a constant lies nothing either.
 constexpr const char* kGapScript = "kiln-gaps.ld";
 constexpr const char* kGaps =
-    "SECTIONS { .tbss : SUBALIGN(65536) { *(.tbss .tbss.*) } } INSERT BEFORE .init_array;\n";
+    "SECTIONS { .tbss : SUBALIGN(65536) { *(.tbss .tbss.*) } } INSERT BEFORE .init_array;\n"
+    "SECTIONS { .rodata.kiln : SUBALIGN(4096) { *(.rodata.*) } } INSERT AFTER .rodata;\n"
+    "SECTIONS { .data.kiln : SUBALIGN(4096) { *(.data.*) } } INSERT AFTER .data;\n"
+    "SECTIONS { .bss.kiln : SUBALIGN(4096) { *(.bss.*) } } INSERT AFTER .bss;\n";
 
 constexpr const char* kPtxNote =
     " Inline PTX is for CUDA: put it between `#if defined(__CUDA_ARCH__)` and `#else` with another way for "

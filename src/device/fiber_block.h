@@ -139,6 +139,7 @@ class FiberBlock final : private kiln_host::Block, public KernelRunner {
     struct NamedBarrier {
         unsigned count = 0;    // how many meet; 0: nobody has come yet
         unsigned arrived = 0;  // of those
+        std::array<std::uint16_t, kMaxBlockThreads / kiln_host::kWarpSize> lanes = {};  // of each warp
         Positions waiting;
     };
 

@@ -143,13 +143,24 @@ void FiberBlock::arrive_at(Thread& self, unsigned id, unsigned count, bool waits
     barrier.count = count;
     // A GPU counts warps: a block's last one arrives as a whole, however many lanes it has.
     const unsigned lanes = thread_count_ - self.warp * kiln_host::kWarpSize;
-    barrier.arrived += self.lane == 0 && lanes < kiln_host::kWarpSize ? 1 + kiln_host::kWarpSize - lanes : 1;
+    const unsigned counted_lanes =
+        self.lane == 0 && lanes < kiln_host::kWarpSize ? 1 + kiln_host::kWarpSize - lanes : 1;
+    barrier.arrived += counted_lanes;
+    barrier.lanes[self.warp] = static_cast<std::uint16_t>(barrier.lanes[self.warp] + counted_lanes);
     if (waits) barrier.waiting.insert(self.position);
     if (log_ != nullptr) [[unlikely]]
         tell_barrier(self, barrier, barrier.arrived >= count);
     if (barrier.arrived < count) return;
+    for (unsigned warp = 0; warp < barrier.lanes.size(); ++warp) {
+        const unsigned part = barrier.lanes[warp] % kiln_host::kWarpSize;
+        if (part == 0) continue;
+        refuse(formatted("{} of warp {} came without the others, and a GPU counts whole warps",
+                         counted(part, "lane", "lanes"), warp));
+        abandon();
+    }
     runnable_.take_all(barrier.waiting);
     barrier.count = barrier.arrived = 0;
+    barrier.lanes.fill(0);
 }
 
 void FiberBlock::wait_until(kiln_host::Thread* self, int (*ready)(const void*), const void* state) {

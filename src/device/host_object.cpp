@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <ranges>
 #include <set>
 #include <string>
 #include <string_view>
@@ -142,13 +143,33 @@ std::vector<MemoryRange> loaded_ranges(std::span<const std::byte> bytes, const v
     const auto elf = ElfView::open(bytes);
     if (!elf || ::dladdr(place, &info) == 0) return ranges;
     const auto base = reinterpret_cast<std::uint64_t>(info.dli_fbase);
-    for (const ElfSegment& part : elf->segments())
-        if (part.type == PT_LOAD) ranges.push_back({base + part.address, part.memory_bytes, {}});
-    for (const ElfSymbol& symbol : elf->symbols()) {
-        // kiln/host_record.h makes them so.
-        if (symbol.type == STT_OBJECT && symbol.visibility == STV_PROTECTED && symbol.section != SHN_UNDEF)
-            ranges.push_back({base + symbol.address, symbol.size, declared_name(symbol.name), true});
+    std::vector<ElfSymbol> objects;
+    for (const ElfSymbol& symbol : elf->symbols())
+        if (symbol.type == STT_OBJECT && symbol.section != SHN_UNDEF) objects.push_back(symbol);
+    std::ranges::sort(objects, {}, &ElfSymbol::address);
+    // kiln/host_record.h makes them so.
+    const auto is_constant = [](const ElfSymbol& symbol) { return symbol.visibility == STV_PROTECTED; };
+    for (const ElfSegment& part : elf->segments()) {
+        if (part.type != PT_LOAD) continue;
+        std::uint64_t begin = part.address;
+        const std::uint64_t end = part.address + part.memory_bytes;
+        const auto add = [&](std::uint64_t up_to) {
+            if (up_to > begin) ranges.push_back({base + begin, up_to - begin, {}});
+        };
+        // Nothing is the kernel's between a constant and the next variable, which begins a page (src/compile/host_compiler.cpp).
+        for (const ElfSymbol& symbol : objects | std::views::filter(is_constant)) {
+            const std::uint64_t behind = symbol.address + symbol.size;
+            if (symbol.address < begin || behind > end) continue;
+            constexpr std::uint64_t kPage = 4096;
+            const auto next = std::ranges::lower_bound(objects, behind, {}, &ElfSymbol::address);
+            add(behind);
+            begin = std::min((behind + kPage - 1) / kPage * kPage,
+                             next == objects.end() ? end : std::min(end, next->address));
+        }
+        add(end);
     }
+    for (const ElfSymbol& symbol : objects | std::views::filter(is_constant))
+        ranges.push_back({base + symbol.address, symbol.size, declared_name(symbol.name), true});
     return ranges;
 }
 

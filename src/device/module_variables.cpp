@@ -37,6 +37,8 @@ bool is_own(std::string_view symbol) {
 
 std::string demangled(std::string_view symbol) {
     std::string name(symbol);
+    // "w" is a variable, and the code of a type.
+    if (!symbol.starts_with("_Z")) return name;
     int status = 0;
     if (char* const text = abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status)) {
         name = text;
@@ -53,11 +55,7 @@ std::vector<DeclaredVariable> declared_variables(std::span<const std::byte> bina
         if (symbol.type != STT_OBJECT || symbol.size == 0 || symbol.section >= elf->sections().size() ||
             !is_data(elf->sections()[symbol.section].name) || is_own(symbol.name))
             continue;
-        // A mangled name is _Z; what is not mangled is no type either.
-        const bool is_mangled = symbol.name.starts_with("_Z");
-        found.push_back({std::string(symbol.name),
-                         is_mangled ? demangled(symbol.name) : std::string(symbol.name), symbol.address,
-                         symbol.size});
+        found.push_back({std::string(symbol.name), demangled(symbol.name), symbol.address, symbol.size});
     }
     std::ranges::sort(found, {}, &DeclaredVariable::name);
     return found;

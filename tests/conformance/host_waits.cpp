@@ -106,6 +106,24 @@ extern "C" __global__ void kernel(int* out) {
     for (int t = 0; t < 48; ++t) EXPECT_EQ(out[t], 47 - t);
 }
 
+// Each warp would count as 32 there, so that neither waits for the other.
+TEST(HostWaits, HalfAWarpIsNotCountedAtANamedBarrier) {
+    const HostKernel kernel(R"(
+extern "C" __global__ void kernel(int* out) {
+    __shared__ int s[64];
+    const int t = threadIdx.x;
+    if (t % 2 != 0) return;
+    s[t] = t;
+    kiln::named_barrier_sync(1, 32);
+    out[t] = s[62 - t];
+})");
+    std::vector<int> out(64);
+    EXPECT_THAT(test::rejected<DeviceError>([&] {
+                    kernel({}, {64, 1, 1}, 0, out.data());
+                }),
+                AllOf(HasSubstr("named barrier 1 for 32 threads"), HasSubstr("16 lanes of warp 0")));
+}
+
 // What the arrivals of one block left at a barrier must not count in the next.
 TEST(HostWaits, EveryBlockHasNewBarriers) {
     const HostKernel kernel(test::compile_for_host(R"(

@@ -223,6 +223,49 @@ TEST_F(CheckGlobal, AWriteToAConstantIsReported) {
     EXPECT_THAT(problem.text(), HasSubstr("at offset 0 of table, which is __constant__"));
 }
 
+// Through a pointer, so that no extent is known to the compiler; the others lie on both sides.
+constexpr const char* kTaps = R"(//@ kernel taps
+//@ param TAPS int in 9, 10 = 9
+//@ param WIDE bool = false
+//@ block 64
+//@ grid 1
+//@ size n = 64
+//@ input x [n]
+//@ input w [9]
+//@ output y [n]
+#include "kiln/device.h"
+
+__constant__ float before[3] = {1, 2, 3};
+__constant__ float w[9];
+__constant__ const float behind[5] = {1, 2, 3, 4, 5};
+__device__ float more;
+
+__device__ float sum_of(const float* taps, int count) {
+    float sum = 0;
+    for (int i = 0; i < count; ++i) sum += taps[i];
+    return sum;
+}
+
+extern "C" __global__ void taps(int n, const float* x, float* y) {
+    const int t = threadIdx.x;
+    const double pair = reinterpret_cast<const double*>(w)[WIDE ? 4 : 3];
+    y[t] = x[t] * sum_of(w, n - 64 + TAPS) + (pair == 1) + before[t % 3] + behind[t % 5] + more;
+}
+)";
+
+TEST_F(CheckGlobal, AReadBehindAConstantIsReported) {
+    EXPECT_EQ(texts(check(kTaps, "taps", {})), "");
+    for (const Values& wrong : {Values{{"TAPS", 10}}, Values{{"WIDE", true}}}) {
+        const Recording recording = check(kTaps, "taps", wrong);
+        ASSERT_EQ(recording.problems.size(), 1U) << texts(recording);
+        const AccessProblem& problem = recording.problems.front();
+        EXPECT_EQ(problem.kind, ProblemKind::out_of_bounds);
+        EXPECT_EQ(problem.tensor, "w");
+        EXPECT_EQ(problem.count, 64U);
+        EXPECT_THAT(problem.text(), HasSubstr("w, which has 36 bytes"));
+    }
+}
+
 TEST_F(CheckGlobal, ATensorMapThatIsLargerThanItsTensor) {
     const std::string text = R"(//@ kernel boxes
 //@ param MORE int in 0, 1 = 0

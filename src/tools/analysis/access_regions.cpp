@@ -119,15 +119,17 @@ Regions::Regions(const ObservedLaunch& launch)
 const MemoryRange* Regions::nearest(std::uint64_t address, std::uint64_t bytes) const {
     const MemoryRange* found = nullptr;
     std::uint64_t least = kFarAway;
-    for (const MemoryRange& tensor : tensors_) {
-        const std::uint64_t end = tensor.address + tensor.size_bytes;
-        const std::uint64_t distance = address >= end                     ? address - end
-                                       : address + bytes > tensor.address ? 0
-                                                                          : tensor.address - address - bytes;
-        if (distance >= least) continue;
-        least = distance;
-        found = &tensor;
-    }
+    for (const auto* const ranges : {&tensors_, &constants_})
+        for (const MemoryRange& range : *ranges) {
+            const std::uint64_t end = range.address + range.size_bytes;
+            const std::uint64_t distance = address >= end ? address - end
+                                           : address + bytes > range.address
+                                               ? 0
+                                               : range.address - address - bytes;
+            if (distance >= least) continue;
+            least = distance;
+            found = &range;
+        }
     return found;
 }
 

@@ -52,7 +52,7 @@ class Regions {
 
     const Region& find(std::uint64_t address) const;
     const std::vector<SharedRange>& variables() const { return variables_; }
-    /// The tensor nearest to these bytes; nullptr when all are far away, or none is known.
+    /// The tensor or constant nearest to these bytes; nullptr when all are far away, or none is known.
     const MemoryRange* nearest(std::uint64_t address, std::uint64_t bytes) const;
     /// Whether any of the bytes is read-only. They begin in `region`; where it is a tensor, that of the first byte counts, since
     /// an access that goes beyond a tensor is out of bounds.

@@ -183,7 +183,12 @@ void AccessRequests::add_other(unsigned thread, const ObservedAccess& access) {
         sink_.read_only(thread, access);
         return;
     }
-    if (region.kind == RegionKind::own) return;
+    if (region.kind == RegionKind::own) {
+        if (!region.holds(access.address, access.bytes) &&
+            regions_->find(access.address + access.bytes - 1).kind == RegionKind::outside)
+            sink_.out_of_bounds(thread, access, region);
+        return;
+    }
     if (region.kind == RegionKind::gap || region.kind == RegionKind::outside ||
         !region.holds(access.address, access.bytes)) {
         sink_.out_of_bounds(thread, access, region);
