@@ -23,6 +23,7 @@ from typing import Any
 from ._arrays import dtype_name, service_for
 from ._kiln import Kernel, Service, Template, Variant
 from ._services import default_service
+from ._values import key_of, plain
 from .errors import UsageError, VariantError
 
 __all__ = ["Jit", "jit"]
@@ -62,25 +63,25 @@ class Jit:
 
     def kernel(self, *args: Any, **named: Any) -> Kernel:
         """The kernel that a call with these arguments launches, built now."""
-        values = tuple((name, value) for name, value in named.items() if name.isupper())
+        values = {name: value for name, value in named.items() if name.isupper()}
         given = {name: value for name, value in named.items() if not name.isupper()}
         return self._kernel(args, given, values)
 
     def __call__(self, *args: Any, stream: Any = None, **named: Any) -> None:
-        values = tuple((name, value) for name, value in named.items() if name.isupper())
+        values = {name: value for name, value in named.items() if name.isupper()}
         given = {name: value for name, value in named.items() if not name.isupper()}
         self._kernel(args, given, values)(*args, stream=stream, **given)
 
-    def _kernel(self, args: tuple[Any, ...], given: dict[str, Any], values: tuple[tuple[str, Any], ...]) -> Kernel:
+    def _kernel(self, args: tuple[Any, ...], given: dict[str, Any], values: dict[str, Any]) -> Kernel:
         arrays = [x for x in (*args, *given.values()) if hasattr(x, "dtype") and hasattr(x, "shape")]
         service = service_for(arrays[0], self._service) if arrays else self._service
-        key = (service, values, *given, *(x.dtype for x in arrays))
+        chosen = plain(values)
+        key = (service, key_of(chosen), *given, *(x.dtype for x in arrays))
         found = self._kernels.get(key)
         if found is None:
             with self._lock:
                 if key not in self._kernels:
                     template = self.template(service)
-                    chosen = dict(values)
                     positional = [
                         a["name"]
                         for a in template.variant(**chosen)._signature

@@ -34,6 +34,7 @@ from ._arrays import (
     transposed,
 )
 from ._kiln import Operation, Service, Template
+from ._values import key_of, plain
 from .errors import NotReadyError, UsageError, VariantError
 
 __all__ = ["attention", "attention_packed", "gemm", "layer_norm", "operation", "softmax", "sum", "transpose"]
@@ -65,7 +66,8 @@ def operation(
 
 def _known(service: Service, family: str, values: dict[str, Any]) -> Operation | None:
     """Made once per service and values; None where no template computes this."""
-    key = (service, family, *values.items())
+    values = plain(values)
+    key = (service, family, key_of(values))
     try:
         return _operations[key]
     except KeyError:
@@ -229,6 +231,13 @@ def _apart(out: Array, **inputs: Array) -> Array:
     return out
 
 
+def _rows(name: str, x: Array) -> Array:
+    """A matrix of all rows along the last axis."""
+    if x.ndim == 0:
+        raise ValueError(f"{name}: x has the shape (); it has to have one axis or more")
+    return flat(row_major(x))
+
+
 def _rows_in(out: Array | None, x: Array, rows: Array, **inputs: Array) -> Array:
     """The output of what reads each row before it writes it: it may be the input itself."""
     if out is None:
@@ -241,7 +250,7 @@ def _rows_in(out: Array | None, x: Array, rows: Array, **inputs: Array) -> Array
 def softmax(x: Array, *, out: Array | None = None, stream: Any = None, service: Service | None = None) -> Array:
     """Softmax along the last axis, in the type of x (float16, bfloat16 or float32)."""
     op = _needed(service_for(x, service), "softmax", {"T": dtype_name(x)})
-    rows = flat(row_major(x))
+    rows = _rows("softmax", x)
     y = _rows_in(out, x, rows)
     launch(op, stream, x=rows, y=flat(y))
     return y
@@ -259,7 +268,7 @@ def layer_norm(
 ) -> Array:
     """(x - mean) / sqrt(variance + 1e-5) * weight + bias along the last axis; all of one type."""
     op = _needed(service_for(x, service), "layer_norm", {"T": dtype_name(x)})
-    rows, weight, bias = flat(row_major(x)), row_major(weight), row_major(bias)
+    rows, weight, bias = _rows("layer_norm", x), row_major(weight), row_major(bias)
     y = _rows_in(out, x, rows, weight=weight, bias=bias)
     launch(op, stream, x=rows, weight=weight, bias=bias, y=flat(y))
     return y

@@ -11,6 +11,7 @@ from typing import Any
 from . import _kiln
 from ._kiln import Service, Template, Variant
 from ._services import default_service
+from .errors import UsageError
 
 __all__ = [
     "Advice",
@@ -190,6 +191,8 @@ def tune(
         templates = _kiln._family(service, what, values)
     else:
         templates = [what] if isinstance(what, Template) else list(what)
+        if not templates:
+            raise UsageError("tune: no template was given")
         service = service or templates[0].service
     found = _kiln._tune(service, templates, values, [dict(shape) for shape in shapes], test_sizes, seconds, seed)
     tuned = [

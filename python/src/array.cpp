@@ -19,6 +19,7 @@ class ArrayType {
     Streams streams = Streams::none;
     const DlExchangeApi* api = nullptr;
     std::string library;  // the first part of the type's module
+    bool may_be_masked = false;
 };
 
 namespace {
@@ -54,6 +55,7 @@ ArrayType describe(PyObject* object) {
         const std::string name = nb::cast<std::string>(module);
         found.library = name.substr(0, name.find('.'));
     }
+    found.may_be_masked = is_of(object, "numpy.ma", "MaskedArray");
     found.api = exchange_api(type);
     const auto has = [&](const char* name) { return optional_attribute(object, name).is_valid(); };
     if (found.api != nullptr)
@@ -150,6 +152,11 @@ std::optional<DlDataType> dtype_of_name(PyObject* object) {
     return std::nullopt;
 }
 
+/// A stride in elements; -1, which no kernel takes, where it is no multiple of one.
+std::int64_t stride_in_elements(std::int64_t bytes, std::int64_t item_bytes) {
+    return bytes % item_bytes == 0 ? bytes / item_bytes : -1;
+}
+
 nb::object item(PyObject* dictionary, const char* key) {
     PyObject* const found = PyMapping_GetItemString(dictionary, key);
     if (found == nullptr) PyErr_Clear();
@@ -193,7 +200,9 @@ void read_extents(ArrayView& view, PyObject* interface) {
     set_extents(
         view, count, strides.is_valid() && !strides.is_none(),
         [&](int i) { return integer(steal(PySequence_GetItem(shape.ptr(), i)).ptr()); },
-        [&](int i) { return integer(steal(PySequence_GetItem(strides.ptr(), i)).ptr()) / item_bytes; });
+        [&](int i) {
+            return stride_in_elements(integer(steal(PySequence_GetItem(strides.ptr(), i)).ptr()), item_bytes);
+        });
 }
 
 /// The entry "data" of an array interface: address and whether it is read-only.
@@ -230,6 +239,8 @@ bool ArrayView::read(PyObject* object, void* stream) {
     has_producer = false;
     const ArrayType& how = type_of(object);
     type = &how;
+    if (how.may_be_masked && is_masked(object))
+        throw nb::type_error("an array has masked elements, which kernels would read; give its filled()");
     switch (how.way) {
         case ArrayType::Way::exchange: {
             DlTensor tensor;
@@ -263,7 +274,9 @@ void ArrayView::set(const DlTensor& tensor) {
 bool ArrayView::read_cuda_interface(PyObject* object) {
     const nb::object interface = steal(PyObject_GetAttrString(object, "__cuda_array_interface__"));
     const nb::object typestr = item(interface.ptr(), "typestr");
-    auto known = typestr.is_valid() ? dtype_of_typestr(nb::cast<std::string>(typestr)) : std::nullopt;
+    if (!typestr.is_valid() || !PyUnicode_Check(typestr.ptr()))
+        throw nb::type_error("the typestr of an array interface is no string");
+    auto known = dtype_of_typestr(nb::cast<std::string>(typestr));
     if (const auto named = known && known->code == kDlFloat ? std::nullopt : dtype_of_name(object))
         known = named;
     if (!known) throw nb::type_error("an array has elements of a type that Kiln does not know");
@@ -302,10 +315,7 @@ bool ArrayView::read_buffer(PyObject* object) {
     // Arrays of ctypes have no strides, though they were asked for.
     set_extents(
         *this, buffer_.ndim, buffer_.strides != nullptr, [&](int i) { return buffer_.shape[i]; },
-        [&](int i) {
-            // A stride that is no multiple of an element is of no array that a kernel could take.
-            return buffer_.strides[i] % buffer_.itemsize == 0 ? buffer_.strides[i] / buffer_.itemsize : -1;
-        });
+        [&](int i) { return stride_in_elements(buffer_.strides[i], buffer_.itemsize); });
     return true;
 }
 
@@ -324,9 +334,12 @@ bool ArrayView::read_array_interface(PyObject* object) {
 
 bool ArrayView::read_dlpack(PyObject* object, void* stream) {
     const nb::handle array(object);
-    const nb::tuple device = nb::cast<nb::tuple>(array.attr("__dlpack_device__")());
+    const nb::object device = array.attr("__dlpack_device__")();
+    if (!PyTuple_Check(device.ptr()) || PyTuple_Size(device.ptr()) != 2 ||
+        PyIndex_Check(PyTuple_GetItem(device.ptr(), 0)) == 0)
+        throw nb::type_error("__dlpack_device__ of an array returned no pair of integers");
     nb::dict named;
-    if (nb::cast<int>(device[0]) == kDlCuda) {
+    if (integer(PyTuple_GetItem(device.ptr(), 0)) == kDlCuda) {
         // 1 is the legacy default stream.
         named["stream"] = stream == nullptr ? 1 : reinterpret_cast<std::intptr_t>(stream);
     }
@@ -386,6 +399,18 @@ std::string ArrayView::device_text() const {
         default:
             return "a device of DLPack's type " + std::to_string(device_type);
     }
+}
+
+bool is_of(nb::handle object, const char* library, const char* name) {
+    PyObject* const module = PyDict_GetItemString(PyImport_GetModuleDict(), library);
+    if (module == nullptr) return false;
+    const nb::object type = optional_attribute(module, name);
+    return type.is_valid() && PyType_Check(type.ptr()) != 0 && nb::isinstance(object, type);
+}
+
+bool is_masked(nb::handle object) {
+    return is_of(object, "numpy.ma", "MaskedArray") &&
+           nb::cast<bool>(nb::module_::import_("numpy.ma").attr("is_masked")(object));
 }
 
 std::string text(DlDataType type) {
@@ -457,8 +482,11 @@ void* stream_handle(PyObject* stream) {
             found.is_valid() && PyLong_Check(found.ptr()) != 0)
             return PyLong_AsVoidPtr(found.ptr());
     if (const nb::object method = optional_attribute(stream, "__cuda_stream__"); method.is_valid()) {
-        const nb::tuple pair = nb::cast<nb::tuple>(method());
-        return PyLong_AsVoidPtr(nb::object(pair[1]).ptr());
+        const nb::object pair = method();
+        if (PyTuple_Check(pair.ptr()) && PyTuple_Size(pair.ptr()) == 2 &&
+            PyLong_Check(PyTuple_GetItem(pair.ptr(), 1)))
+            return PyLong_AsVoidPtr(PyTuple_GetItem(pair.ptr(), 1));
+        throw nb::type_error("__cuda_stream__ of a stream returned no pair of integers");
     }
     throw nb::type_error(
         "stream is neither an integer (a CUstream or hipStream_t) nor a stream of PyTorch, CuPy or "

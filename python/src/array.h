@@ -106,6 +106,10 @@ class ArrayViews {
     Storage storage_[kMost];
 };
 
+/// An instance of the class of that name, of a library that has been imported.
+bool is_of(nanobind::handle object, const char* library, const char* name);
+/// An array of NumPy's with elements that a mask hides.
+bool is_masked(nanobind::handle object);
 /// "float16", "bfloat16", "int32".
 std::string text(DlDataType type);
 /// Of a C++ type as templates' declarations have it ("half", "unsigned int"); nullopt: a struct, say.

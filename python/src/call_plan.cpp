@@ -10,6 +10,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "objects.h"
+
 namespace nb = nanobind;
 
 namespace kiln::python {
@@ -178,7 +180,7 @@ std::size_t CallPlan::place_of(PyObject* keyword) const {
         if (PyUnicode_Compare(arguments_[i].interned, keyword) == 0) return i;
     std::string known;
     for (const CallArgument& argument : arguments_) known += (known.empty() ? "" : ", ") + argument.name;
-    throw nb::type_error((name_ + " has no argument '" + nb::cast<std::string>(nb::handle(keyword)) +
+    throw nb::type_error((name_ + " has no argument '" + text_of(keyword, name_ + ": an argument's name") +
                           "'; its arguments are " + known + ", and stream")
                              .c_str());
 }
@@ -502,6 +504,11 @@ Sizes CallPlan::sizes_of(const std::map<std::string, std::vector<std::int64_t>>&
         sizes[argument->size] = value;
         known |= 1U << argument->size;
     }
+    for (const auto& [name, shape] : shapes) {
+        const auto argument = std::ranges::find(arguments_, name, &CallArgument::name);
+        if (argument == arguments_.end() || argument->kind != CallArgument::Kind::tensor)
+            throw UsageError(name_ + " has no tensor '" + name + "'");
+    }
     CallPlan partial = *this;
     partial.memory_ = std::make_shared<Memory>();
     partial.has_computed_ = false;
@@ -525,7 +532,11 @@ Sizes CallPlan::sizes_of(const std::map<std::string, std::vector<std::int64_t>>&
     }
     partial.resolve(sizes, known, arrays);
     Sizes result;
-    for (std::size_t i = 0; i < sizes_.size(); ++i) result[arguments_[sizes_[i]].name] = sizes[i];
+    for (std::size_t i = 0; i < sizes_.size(); ++i) {
+        const CallArgument& argument = arguments_[sizes_[i]];
+        if (sizes[i] < 0) fail_value(argument, "is " + std::to_string(sizes[i]) + ", and no size is below 0");
+        result[argument.name] = sizes[i];
+    }
     return result;
 }
 

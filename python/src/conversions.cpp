@@ -8,26 +8,76 @@ namespace nb = nanobind;
 namespace kiln::python {
 namespace {
 
-/// "float16" of "torch.float16", numpy.dtype("float16") and numpy.float16.
+constexpr const char* kWanted = "a number, a bool, a string or a type";
+
+/// repr(object) and its type, for messages. Python's own error is dropped.
+std::string described(nb::handle object) {
+    PyErr_Clear();
+    constexpr std::size_t kMost = 80;
+    const nb::object repr = nb::steal(PyObject_ASCII(object.ptr()));
+    if (!repr.is_valid()) PyErr_Clear();
+    std::string text = repr.is_valid() ? nb::cast<std::string>(repr) : "?";
+    if (text.size() > kMost) text = text.substr(0, kMost) + "...";
+    return text + " of the type " + nb::cast<std::string>(nb::str(nb::inst_name(object)));
+}
+
+[[noreturn]] void fail_type(const std::string& name, nb::handle object, const char* wanted) {
+    throw nb::type_error((name + " is " + described(object) + ", and has to be " + wanted).c_str());
+}
+
+/// The integer of an object with __index__.
+long long integer_of(const std::string& name, nb::handle object) {
+    const nb::object index = nb::steal(PyNumber_Index(object.ptr()));
+    if (!index.is_valid()) fail_type(name, object, "an integer");
+    int overflow = 0;
+    const long long value = PyLong_AsLongLongAndOverflow(index.ptr(), &overflow);
+    if (overflow != 0)
+        throw nb::value_error((name + " is " + described(index) + ", which does not fit 64 bits").c_str());
+    return value;
+}
+
+/// "float16" of numpy.float16, numpy.dtype("float16") and torch.float16; empty for what is neither a type nor a dtype.
 std::string type_text(nb::handle object) {
-    for (const char* attribute : {"__name__", "name"})
-        if (nb::hasattr(object, attribute)) {
-            const nb::object name = object.attr(attribute);
-            if (nb::isinstance<nb::str>(name)) return nb::cast<std::string>(name);
-        }
-    std::string text = nb::cast<std::string>(nb::str(object));
+    if (PyType_Check(object.ptr()) != 0) return nb::cast<std::string>(object.attr("__name__"));
+    if (is_of(object, "numpy", "dtype")) return nb::cast<std::string>(object.attr("name"));
+    if (!is_of(object, "torch", "dtype")) return {};
+    const std::string text = nb::cast<std::string>(nb::str(object));
     return text.substr(text.rfind('.') + 1);
 }
 
-Value value_of(nb::handle object) {
+/// Of NumPy's scalars, and of arrays without dimensions, what Python has for them; else the object itself.
+nb::object without_array(const std::string& name, nb::handle object) {
+    if (!nb::hasattr(object, "ndim") || !nb::hasattr(object, "item")) return nb::borrow(object);
+    if (!nb::object(object.attr("ndim")).equal(nb::int_(0)) || is_masked(object))
+        fail_type(name, object, kWanted);
+    return object.attr("item")();
+}
+
+Value value_of(const std::string& name, nb::handle given) {
+    if (std::string type = type_text(given); !type.empty()) return Value(std::move(type));
+    const nb::object object = without_array(name, given);
     if (PyBool_Check(object.ptr())) return Value(object.ptr() == Py_True);
-    if (PyLong_Check(object.ptr())) return Value(nb::cast<long long>(object));
-    if (PyFloat_Check(object.ptr())) return Value(nb::cast<double>(object));
-    if (nb::isinstance<nb::str>(object)) return Value(nb::cast<std::string>(object));
-    return Value(type_text(object));
+    if (nb::isinstance<nb::str>(object)) return Value(text_of(object, name));
+    if (PyIndex_Check(object.ptr()) != 0) return Value(integer_of(name, object));
+    if (PyFloat_Check(object.ptr()) == 0 && !nb::hasattr(object, "__float__"))
+        fail_type(name, given, kWanted);
+    const double value = PyFloat_AsDouble(object.ptr());
+    if (PyErr_Occurred() != nullptr) fail_type(name, given, "a number that a float can hold");
+    return Value(value);
 }
 
 }  // namespace
+
+std::string text_of(nb::handle string, const std::string& what) {
+    if (!nb::isinstance<nb::str>(string)) fail_type(what, string, "a string");
+    Py_ssize_t size = 0;
+    const char* const text = PyUnicode_AsUTF8AndSize(string.ptr(), &size);
+    if (text == nullptr) {
+        PyErr_Clear();
+        throw nb::value_error((what + " has lone surrogates, which are no characters").c_str());
+    }
+    return {text, static_cast<std::size_t>(size)};
+}
 
 std::filesystem::path path_of(nb::handle object) {
     PyObject* bytes = nullptr;
@@ -41,7 +91,10 @@ std::filesystem::path path_of(nb::handle object) {
 
 Values values_of(const nb::dict& values) {
     Values result;
-    for (auto [name, value] : values) result.insert_or_assign(nb::cast<std::string>(name), value_of(value));
+    for (auto [key, value] : values) {
+        const std::string name = text_of(key, "the name of a parameter");
+        result.insert_or_assign(name, value_of(name, value));
+    }
     return result;
 }
 
@@ -65,7 +118,10 @@ nb::dict dict_of(const Values& values) {
 
 Sizes sizes_of(const nb::dict& sizes) {
     Sizes result;
-    for (auto [name, value] : sizes) result[nb::cast<std::string>(name)] = nb::cast<std::int64_t>(value);
+    for (auto [key, value] : sizes) {
+        const std::string name = text_of(key, "the name of a size");
+        result[name] = integer_of("the size '" + name + "'", value);
+    }
     return result;
 }
 
@@ -138,6 +194,7 @@ nb::list arguments_of(const CallPlan& plan) {
 ServicePtr service_or_default(const nb::object& service) {
     const nb::object chosen =
         service.is_none() ? nb::module_::import_("kiln._services").attr("default_service")() : service;
+    if (!nb::isinstance<PyService>(chosen)) fail_type("service", chosen, "a kiln.Service");
     return nb::cast<const PyService&>(chosen).service;
 }
 

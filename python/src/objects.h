@@ -57,9 +57,12 @@ struct PyOperation {
     CallPlan plan;
 };
 
-/// Of keyword arguments or a dictionary: integers, booleans, floats, names of types; also dtypes of NumPy and PyTorch.
+/// Of keyword arguments or a dictionary: integers (__index__), booleans, floats (__float__), strings, names of types; also
+/// dtypes of NumPy and PyTorch, and numbers in arrays without dimensions. Throws TypeError for others, and ValueError for
+/// integers beyond 64 bits; both name the parameter.
 Values values_of(const nanobind::dict& values);
 nanobind::dict dict_of(const Values& values);
+/// Of integers. Throws as values_of.
 Sizes sizes_of(const nanobind::dict& sizes);
 nanobind::dict dict_of(const Sizes& sizes);
 /// {"registers": 32, ...}
@@ -71,10 +74,12 @@ nanobind::list arguments_of(const CallPlan& plan);
 /// Of tensors, by their names.
 using Shapes = std::map<std::string, std::vector<std::int64_t>>;
 
+/// A string of Python as UTF-8. Throws TypeError for other objects, ValueError for lone surrogates; what: names it.
+std::string text_of(nanobind::handle string, const std::string& what);
 /// Of a string, bytes or an object with __fspath__; else throws TypeError.
 std::filesystem::path path_of(nanobind::handle object);
 
-/// The service, or the default one of python/kiln/_services.py where it is None.
+/// The service, or the default one of python/kiln/_services.py where it is None. Throws TypeError for other objects.
 ServicePtr service_or_default(const nanobind::object& service);
 
 void bind_service(nanobind::module_& module);

@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <utility>
 #include <vector>
 
 #include "objects.h"
@@ -28,6 +29,7 @@ std::vector<std::filesystem::path> paths_of(const Paths& objects) {
 }
 
 constexpr double kMostSeconds = 1e9;
+constexpr double kCompileTimeoutSeconds = 120;
 
 /// A callback of Python, called from any thread; what it raises is reported and ignored.
 class Callback {
@@ -116,11 +118,39 @@ void bind_service(nb::module_& module) {
                const std::vector<std::string>& compile_options, bool debug, std::uintptr_t context,
                std::uint64_t cache_limit_bytes, const std::optional<std::string>& remote,
                const std::optional<std::uint64_t>& worker_memory_bytes) {
+                const ContextRef in(reinterpret_cast<void*>(context));  // 0: the primary one
                 if (shares != nullptr) {
+                    const std::pair<const char*, bool> others[] = {
+                        {"backend", backend.has_value()},
+                        {"arch", !arch.empty()},
+                        {"compile_only", compile_only},
+                        {"cached_only", cached_only},
+                        {"validate", validate.has_value()},
+                        {"template_directories", !template_directories.empty()},
+                        {"include_directories", !include_directories.empty()},
+                        {"cache", !cache},
+                        {"cache_directory", !cache_directory.is_none()},
+                        {"seed_packs", !seed_packs.empty()},
+                        {"record", !record.is_none()},
+                        {"compile_timeout_s", compile_timeout_s != kCompileTimeoutSeconds},
+                        {"workers", workers != 0},
+                        {"isolate_host", isolate_host},
+                        {"on_warning", !on_warning.is_none()},
+                        {"compile_options", !compile_options.empty()},
+                        {"debug", debug},
+                        {"cache_limit_bytes", cache_limit_bytes != 0},
+                        {"remote", remote.has_value()},
+                        {"worker_memory_bytes", worker_memory_bytes.has_value()},
+                    };
+                    for (const auto& [name, is_given] : others)
+                        if (is_given)
+                            throw UsageError(std::string(name) +
+                                             " is that of the service that is shared; only device and "
+                                             "context go with shares");
                     std::unique_ptr<Service> service;
                     {
                         const nb::gil_scoped_release released;
-                        service = std::make_unique<Service>(*shares->service, device);
+                        service = std::make_unique<Service>(*shares->service, device, in);
                     }
                     new (self) PyService{owned(std::move(service))};
                     return;
@@ -152,7 +182,7 @@ void bind_service(nb::module_& module) {
                 options.isolate_host = isolate_host;
                 options.compile_options = compile_options;
                 options.debug = debug;
-                if (context != 0) options.context = ContextRef(reinterpret_cast<void*>(context));
+                options.context = in;
                 if (cache_limit_bytes != 0) options.cache.limit_bytes = cache_limit_bytes;
                 if (remote) options.cache.remote.emplace().url = *remote;
                 if (worker_memory_bytes) options.worker_memory_bytes = *worker_memory_bytes;
@@ -163,8 +193,8 @@ void bind_service(nb::module_& module) {
             nb::arg("compile_only") = false, nb::arg("cached_only") = false, nb::arg("validate") = nb::none(),
             nb::arg("template_directories") = Paths(), nb::arg("include_directories") = Paths(),
             nb::arg("cache") = true, nb::arg("cache_directory") = nb::none(), nb::arg("seed_packs") = Paths(),
-            nb::arg("record") = nb::none(), nb::arg("compile_timeout_s") = 120.0, nb::arg("workers") = 0,
-            nb::arg("isolate_host") = false, nb::arg("on_warning") = nb::none(),
+            nb::arg("record") = nb::none(), nb::arg("compile_timeout_s") = kCompileTimeoutSeconds,
+            nb::arg("workers") = 0, nb::arg("isolate_host") = false, nb::arg("on_warning") = nb::none(),
             nb::arg("shares") = nb::none(), nb::arg("compile_options") = std::vector<std::string>(),
             nb::arg("debug") = false, nb::arg("context") = 0, nb::arg("cache_limit_bytes") = 0,
             nb::arg("remote") = nb::none(), nb::arg("worker_memory_bytes") = nb::none(),

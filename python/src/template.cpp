@@ -27,7 +27,7 @@ Template open(const Service& service, const nb::object& source, const std::strin
     if (nb::isinstance<PyTemplate>(source))
         return nb::cast<const PyTemplate&>(source).of.for_target(service.target());
     if (!nb::isinstance<nb::str>(source)) return Template::load(path_of(source)).for_target(service.target());
-    const auto text = nb::cast<std::string>(source);
+    const std::string text = text_of(source, "the template's source");
     if (text.find('\n') != std::string::npos) {
         std::vector<Header> list;
         for (const auto& [name, content] : headers) list.push_back({name, content});
@@ -50,6 +50,9 @@ nb::list parameters_of(const Template& of) {
     }
     return result;
 }
+
+/// Values as Python has them, of whichever types they are given.
+nb::dict plain_values(const nb::dict& values) { return dict_of(values_of(values)); }
 
 nb::dict problem_of(const Variant& variant, const Sizes& sizes, bool test) {
     const Problem problem = variant.problem(sizes, test);
@@ -92,6 +95,7 @@ PyKernel build(const PyVariant& self, bool in_worker) {
 }  // namespace
 
 void bind_template(nb::module_& module) {
+    module.def("_plain_values", &plain_values, nb::arg("values"));
     nb::class_<PyTemplate>(module, "Template")
         .def(
             "__init__",

@@ -2,6 +2,7 @@
 //
 // What python/kiln/tools.py makes dataclasses of: running a template's problem, tuning, analysing, checking, reporting.
 // Functions here return dictionaries and lists.
+#include <kiln/error.h>
 #include <kiln/run.h>
 #include <kiln/tools/analyze.h>
 #include <kiln/tools/report.h>
@@ -179,10 +180,12 @@ AnalyzeOptions analyze_options(const nb::dict& sizes, bool test_sizes) {
     return options;
 }
 
-nb::dict check(const PyVariant& variant, const nb::dict& sizes, std::uint64_t most_blocks,
+nb::dict check(const PyVariant& variant, const nb::dict& sizes, std::int64_t most_blocks,
                double most_seconds) {
+    if (most_blocks < 0)
+        throw UsageError("most_blocks is " + std::to_string(most_blocks) + "; it has to be 1 or more");
     AnalyzeOptions options = analyze_options(sizes, true);
-    options.most_blocks = most_blocks;
+    options.most_blocks = static_cast<std::uint64_t>(most_blocks);
     options.most_ms = most_seconds * 1000;
     const Recording found =
         released([&] { return Analyzer(*variant.service).check(variant.variant, options); });

@@ -113,6 +113,34 @@ class OnAmbiguousStream(OnGpu):
     __cuda_array_interface__ = {**OnGpu.__cuda_array_interface__, "stream": 0}
 
 
+class WithoutTypestr(OnGpu):
+    __cuda_array_interface__ = {**OnGpu.__cuda_array_interface__, "typestr": 4}
+
+
+class OnUnknownDevice:
+    def __dlpack__(self, **options: object) -> None: ...
+
+    def __dlpack_device__(self) -> str:
+        return "cpu"
+
+
+class WithoutHandle:
+    def __cuda_stream__(self) -> int:
+        return 0
+
+
+class Bfloat16(np.ndarray):
+    """An array of NumPy's with a type that the buffer protocol has no letter for, and strides of its own."""
+
+    dtype = SimpleNamespace(name="bfloat16")  # type: ignore[assignment]
+    memory = np.zeros(64, np.uint8)
+    bytes_between = 2
+
+    @property
+    def __array_interface__(self) -> dict[str, object]:
+        return {"shape": (3,), "strides": (self.bytes_between,), "data": (self.memory.ctypes.data, False)}
+
+
 def wrong_calls(x: np.ndarray, y: np.ndarray) -> list:
     read_only = y.copy()
     read_only.flags.writeable = False
@@ -148,15 +176,35 @@ def wrong_calls(x: np.ndarray, y: np.ndarray) -> list:
         ("size", TypeError, (x, y), {"n": 1.5}, "'n' is an integer"),
         ("wide", ValueError, (x, y), {"n": 1 << 40}, "'n' is 1099511627776, which does not fit its type, int32"),
         ("stream", TypeError, (x, y), {"stream": "0"}, "stream is neither an integer"),
+        ("stream's pair", TypeError, (x, y), {"stream": WithoutHandle()}, "__cuda_stream__ .* no pair of integers"),
+        ("masked", TypeError, (np.ma.masked_array(x, x == x), y), {}, "'x' can't be read: .* masked elements"),
+        ("masked output", TypeError, (x, np.ma.masked_array(y, y == y)), {}, "'y' can't be read: .* masked elements"),
+        ("typestr", TypeError, (WithoutTypestr(), y), {}, "'x' can't be read: the typestr .* is no string"),
+        ("DLPack's device", TypeError, (OnUnknownDevice(), y), {}, "'x' can't be read: __dlpack_device__ .* no pair"),
     ]
 
 
-@pytest.mark.parametrize("index", range(16))
+@pytest.mark.parametrize("index", range(24))
 def test_what_is_wrong_with_an_argument_is_named(scale: kiln.Kernel, index: int) -> None:
     x, y = np.zeros(10, np.float32), np.zeros(10, np.float32)
     _, error, args, named, message = wrong_calls(x, y)[index]
     with pytest.raises(error, match=message):
         scale(*args, **named)
+
+
+def test_a_mask_that_hides_nothing_is_no_obstacle(scale: kiln.Kernel) -> None:
+    x, y = np.ma.masked_array(np.ones(4, np.float32), mask=False), np.zeros(4, np.float32)
+    scale(x, y)
+    np.testing.assert_array_equal(y, 3)
+
+
+def test_strides_that_are_no_multiple_of_an_element_are_rejected(host: kiln.Service) -> None:
+    kernel = kiln.Template(SCALE).variant(T="bfloat16").build()
+    x, y = (np.zeros(3, "M8[s]").view(Bfloat16) for _ in range(2))
+    kernel(x, y)
+    for x.bytes_between in (1, 3, 5, -3):
+        with pytest.raises(ValueError, match=r"'x' has the shape \(3,\) and the strides \(-1,\)"):
+            kernel(x, y)
 
 
 def test_inputs_may_be_read_only(scale: kiln.Kernel) -> None:
@@ -207,6 +255,18 @@ def test_sizes_in_products_of_extents_are_found(host: kiln.Service) -> None:
         kernel(**arrays, lse=np.zeros((1, 5, 3), np.float32))
     with pytest.raises(TypeError, match="the size 'group' can't be told"):
         kernel.sizes_of({"k": [2, 3, 71, 64]})
+
+
+def test_shapes_of_unknown_tensors_and_sizes_below_zero_are_errors(scale: kiln.Kernel) -> None:
+    with pytest.raises(kiln.UsageError, match="scale has no tensor 'q'"):
+        scale.sizes_of({"q": [5]}, n=4)
+    with pytest.raises(kiln.UsageError, match="scale has no tensor 'n'"):
+        scale.sizes_of({"x": [5], "n": [5]})
+    with pytest.raises(ValueError, match="'n' is -5, and no size is below 0"):
+        scale.sizes_of({"x": [-5]})
+    with pytest.raises(ValueError, match="'n' is -5, and no size is below 0"):
+        scale.variant.sizes_of({}, n=-5)
+    assert scale.sizes_of({"x": [0]}) == {"n": 0}
 
 
 def test_templates_come_from_text_file_and_name(tmp_path, host: kiln.Service) -> None:
@@ -330,3 +390,24 @@ extern "C" __global__ void defined(int* y) { *y = WHAT; }
         kiln.Template(text, service=kiln.Service("host", cache_directory=tmp_path, remote="")).variant().build()
     with pytest.raises(kiln.UsageError, match="context"):
         kiln.Service("host", context=4096)
+
+
+def test_what_a_service_shares_is_not_given_again(tmp_path, host: kiln.Service) -> None:
+    assert kiln.Service(device=0, shares=host).backend == "host"
+    callback: list[str] = []
+    for name, value in (
+        ("backend", "host"),
+        ("arch", "x86-64"),
+        ("cache", False),
+        ("cache_directory", tmp_path),
+        ("seed_packs", [tmp_path]),
+        ("validate", True),
+        ("compile_timeout_s", 5.0),
+        ("compile_options", ["-DX"]),
+        ("on_warning", callback.append),
+        ("remote", ""),
+    ):
+        with pytest.raises(kiln.UsageError, match=f"^{name} is that of the service that is shared"):
+            kiln.Service(shares=host, **{name: value})  # type: ignore[arg-type]
+    with pytest.raises(kiln.UsageError, match="context"):
+        kiln.Service(shares=host, context=4096)

@@ -254,6 +254,14 @@ def test_what_is_no_array_is_named() -> None:
         kiln.operation("softmax", T="float")(np.ones((2, 3), ">f4"), np.ones((2, 3), np.float32))
 
 
+def test_rows_need_an_axis() -> None:
+    one = np.array(1, np.float32)
+    with pytest.raises(ValueError, match=r"softmax: x has the shape \(\)"):
+        kiln.softmax(one)
+    with pytest.raises(ValueError, match=r"layer_norm: x has the shape \(\)"):
+        kiln.layer_norm(one, one, one)
+
+
 def test_copies_and_conversions_are_work_of_the_stream_that_is_given(host: kiln.Service, monkeypatch) -> None:
     """With a library whose current stream is where it copies, as CuPy's; here NumPy does the work."""
     current, done = [0], []

@@ -73,6 +73,8 @@ def test_wrong_names_and_arrays_are_rejected(weighted: kiln.Kernel) -> None:
         weights.set(np.zeros(6, np.float32)[::2])
     with pytest.raises(TypeError, match="no array"):
         weights.set(3.0)
+    with pytest.raises(TypeError, match="masked elements"):
+        weights.set(np.ma.masked_array(np.zeros(3, np.float32), mask=[True, False, False]))
     constant = np.zeros(3, np.float32)
     constant.flags.writeable = False
     with pytest.raises(TypeError, match="read-only"):

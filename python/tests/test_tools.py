@@ -41,6 +41,12 @@ def test_check_finds_a_race() -> None:
     assert kiln.check(kiln.Template(SCALE).variant(), {"n": 300}).clean
 
 
+@pytest.mark.parametrize("blocks", [0, -1])
+def test_a_check_of_no_blocks_is_an_error(blocks: int) -> None:
+    with pytest.raises(kiln.UsageError, match=f"most_blocks is {blocks}; it has to be 1 or more"):
+        kiln.check(kiln.Template(RACE).variant(), most_blocks=blocks)
+
+
 def test_analyze_predicts_without_a_gpu() -> None:
     service = kiln.Service("cuda", arch="sm_90a", compile_only=True)
     try:
@@ -66,3 +72,8 @@ def test_tune_finds_a_verified_variant(tmp_path) -> None:
     wisdom.write_text(found.wisdom)
     op = kiln.operation("transpose", wisdom=wisdom, T="float")
     assert op.explain(rows=64, cols=64)["origin"] == "wisdom"
+
+
+def test_tuning_needs_a_template() -> None:
+    with pytest.raises(kiln.UsageError, match="no template was given"):
+        kiln.tune([])

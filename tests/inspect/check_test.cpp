@@ -6,6 +6,7 @@
 #include <set>
 
 #include "analyzer_support.h"
+#include "rejected.h"
 
 namespace kiln::test {
 namespace {
@@ -135,6 +136,15 @@ TEST_F(Check, ColumnSumsOfRowsThatBeginAnywhereAreSound) {
             const Recording recording = Analyzer(target()).check(variant("column_sum", values), options);
             EXPECT_TRUE(recording.problems.empty()) << rows << " x " << cols << "\n" << texts(recording);
         }
+}
+
+TEST_F(Check, NoBlocksAreAnError) {
+    AnalyzeOptions options;
+    options.most_blocks = 0;
+    const std::string expected = "most_blocks is 0; it has to be 1 or more";
+    Analyzer analyzer(target());
+    EXPECT_EQ(rejected<UsageError>([&] { (void)analyzer.check(variant("copy"), options); }), expected);
+    EXPECT_EQ(rejected<UsageError>([&] { (void)analyzer.analyze(variant("copy"), options); }), expected);
 }
 
 TEST_F(Check, ARemovedBarrier) {

@@ -31,7 +31,7 @@ struct AnalyzeOptions {
     /// with its blocks. Sizes keep their remainders modulo 128, so that whole tiles and aligned rows stay so.
     std::optional<Sizes> record_sizes;
     bool record = true;             ///< else nothing runs: resources, occupancy and roofline only
-    std::uint64_t most_blocks = 8;  ///< RecorderOptions::most_blocks
+    std::uint64_t most_blocks = 8;  ///< RecorderOptions::most_blocks, from 1
     double most_ms = 500;           ///< RecorderOptions::most_ms
     std::string chip;               ///< a name of chips(); empty: the device's, else the architecture's first
 };
@@ -120,11 +120,11 @@ class Analyzer {
     Analyzer(const Analyzer&) = delete;
     Analyzer& operator=(const Analyzer&) = delete;
 
-    /// Throws VariantError, BuildError and what Runner::run throws. That it can't be recorded (no C++
+    /// Throws VariantError, BuildError, what Runner::run throws, and UsageError for most_blocks of 0. That it can't be recorded (no C++
     /// compiler, a template that the host does not run) is a warning among the advice. Of a template that declares no
     /// problem, since it takes a texture, say, only what depends on none is analysed, and no sizes may be given.
     Analysis analyze(const Variant& variant, const AnalyzeOptions& options = {});
-    /// All blocks of the problem, up to most_blocks, with the test sizes unless others are given.
+    /// All blocks of the problem, up to most_blocks, with the test sizes unless others are given. Throws likewise.
     Recording check(const Variant& variant, const AnalyzeOptions& options = {});
 
   private:

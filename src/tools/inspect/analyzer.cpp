@@ -48,6 +48,10 @@ struct Recorded {
     std::string reason;
 };
 
+void check_blocks(const AnalyzeOptions& options) {
+    if (options.most_blocks == 0) throw UsageError("most_blocks is 0; it has to be 1 or more");
+}
+
 std::string_view without_suffix(std::string_view arch) {
     arch = arch.substr(0, arch.find(':'));
     if (arch.starts_with("sm_") && (arch.ends_with('a') || arch.ends_with('f'))) arch.remove_suffix(1);
@@ -241,6 +245,7 @@ Analyzer::Analyzer(Service& target) : state_(std::make_unique<State>(target)) {}
 Analyzer::~Analyzer() = default;
 
 Analysis Analyzer::analyze(const Variant& given, const AnalyzeOptions& options) {
+    check_blocks(options);
     const Stopwatch watch;
     Service& service = state_->target;
     const Target& target = service.target();
@@ -311,6 +316,7 @@ Analysis Analyzer::analyze(const Variant& given, const AnalyzeOptions& options) 
 }
 
 Recording Analyzer::check(const Variant& variant, const AnalyzeOptions& options) {
+    check_blocks(options);
     HostRecorder& host = state_->host();
     const Variant on_host = host.on_host(variant);
     const Problem problem = on_host.problem(options.record_sizes.value_or(options.sizes), true);
