@@ -12,6 +12,7 @@
 #include <kiln/device_services.h>
 #include <kiln/doctor.h>
 #include <kiln/error.h>
+#include <kiln/extents.h>
 #include <kiln/files.h>
 #include <kiln/kernel.h>
 #include <kiln/manifest.h>

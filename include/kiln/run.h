@@ -66,12 +66,13 @@ struct RunOptions {
     /// checked as well, if the references say how.
     bool check_contributions = true;
 
-    bool time = true;               ///< else only launches that are checked
-    std::optional<int> warm_up;     ///< launches before those that are timed; 5, on the host 0
-    std::optional<int> iterations;  ///< 20; on the host as many as fit two seconds, 3 to 20
-    bool cold_l2 = false;           ///< what the kernel reads is not in the device's cache
-    bool graph = false;             ///< also time the launches replayed from a captured graph
-    bool keep_results = false;      ///< RunResult::outputs
+    bool time = true;            ///< else only launches that are checked
+    std::optional<int> warm_up;  ///< launches before those that are timed, up to 10^6; 5, on the host 0
+    /// Timed launches, 1 to 10^6. Not set: 20; on the host as many as fit two seconds, 3 to 20.
+    std::optional<int> iterations;
+    bool cold_l2 = false;       ///< what the kernel reads is not in the device's cache
+    bool graph = false;         ///< also time the launches replayed from a captured graph
+    bool keep_results = false;  ///< RunResult::outputs
 
     /// Told what begins: "building", "filling", "running", "checking", "timing".
     std::function<void(std::string_view)> on_phase;

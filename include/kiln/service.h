@@ -89,7 +89,7 @@ struct ServiceOptions {
 
     /// A compile that takes longer is given up. Applies to compilers that run in a process of their own.
     std::chrono::milliseconds compile_timeout{120000};
-    /// Processes that compile for build_async and compile_async. 0: KILN_WORKERS, else one per core.
+    /// Processes that compile for build_async and compile_async. 1 to 1024, or 0: KILN_WORKERS, else one per core.
     int workers = 0;
     /// Address space that such a process may use; a compile that needs more fails. 0: no limit.
     std::uint64_t worker_memory_bytes = std::uint64_t{16} << 30;

@@ -77,8 +77,8 @@ class Value {
     Value(bool value) : value_(value) {}
     /// A finite float.
     Value(float value) : value_(value) {}
-    /// A finite float, rounded to it.
-    Value(double value) : value_(static_cast<float>(value)) {}
+    /// A finite float, rounded to it. One that is out of the range of float is kept as text, for the error.
+    Value(double value);
     /// The name of a type, or any other value as text, which is read as the parameter's kind.
     Value(const char* type_name) : value_(std::string(type_name)) {}
     /// The same.

@@ -21,7 +21,8 @@ struct TimeSummary {
     int iterations = 0;    ///< how many were timed
 };
 
-/// Summarises one or more times. The median of an even number is the mean of the middle two.
+/// Summarises one or more times. The median of an even number is the mean of the middle two. Throws UsageError for
+/// none.
 TimeSummary summarise(std::vector<double> times_ms);
 
 /// Makes what a kernel reads cold: reads a buffer of twice the device's L2 cache (on the host, overwrites it).
@@ -42,7 +43,8 @@ class CacheFlusher {
     float value_ = 0;
 };
 
-/// Times each of `iterations` launches after `warm_up` others. before_each may be empty.
+/// Times each of `iterations` launches, 1 or more, after `warm_up` others. before_each may be empty. Throws UsageError for other
+/// numbers.
 std::vector<double> time_launches(const Device& device, const Stream& stream, int warm_up, int iterations,
                                   const std::function<void()>& launch,
                                   const std::function<void()>& before_each);

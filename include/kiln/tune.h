@@ -49,7 +49,7 @@ struct TuneOptions {
     std::uint64_t shards = 1;  ///< how many there are
     std::optional<bool>
         cold_l2;        ///< push the inputs out of the cache before each timed launch; not set: on a GPU
-    int finalists = 6;  ///< candidates that are compared at length at the end
+    int finalists = 6;  ///< candidates that are compared at length at the end; 1 to 10^6
     /// Where what is measured is noted as it comes; empty: nowhere.
     std::filesystem::path journal;
     /// Candidates in the journal are not compiled and timed again, but for those that are among the best. Without

@@ -15,13 +15,13 @@ scale(x, y, FACTOR=3)
 from __future__ import annotations
 
 import inspect
-import threading
 from collections.abc import Callable
 from itertools import product
 from typing import Any
 
 from ._arrays import dtype_name, service_for
 from ._kiln import Kernel, Service, Template, Variant
+from ._locks import ForkSafeLock
 from ._services import default_service
 from ._values import key_of, plain
 from .errors import UsageError, VariantError
@@ -48,7 +48,7 @@ class Jit:
         self._file = file
         self._service = service
         self._headers = headers or {}
-        self._lock = threading.RLock()
+        self._lock = ForkSafeLock()
         self._kernels: dict[tuple[Any, ...], Kernel] = {}
         self._templates: dict[Service, Template] = {}
         self.__doc__ = source if isinstance(source, str) else source.summary
@@ -56,7 +56,7 @@ class Jit:
     def template(self, service: Service | None = None) -> Template:
         """Bound to a service; by default the one that it was made with, or the default one."""
         chosen = service or self._service or default_service()
-        with self._lock:
+        with self._lock.held():
             if chosen not in self._templates:
                 self._templates[chosen] = Template(self._source, service=chosen, file=self._file, headers=self._headers)
             return self._templates[chosen]
@@ -79,7 +79,7 @@ class Jit:
         key = (service, key_of(chosen), *given, *(x.dtype for x in arrays))
         found = self._kernels.get(key)
         if found is None:
-            with self._lock:
+            with self._lock.held():
                 if key not in self._kernels:
                     template = self.template(service)
                     positional = [

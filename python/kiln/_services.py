@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import atexit
-import threading
 
 from ._kiln import Service
+from ._locks import ForkSafeLock
 
-_lock = threading.RLock()
+_lock = ForkSafeLock()
 _services: dict[tuple[str | None, int], Service] = {}
 
 
@@ -21,7 +21,7 @@ def default_service(backend: str | None = None, device: int = 0) -> Service:
     found = _services.get(key)
     if found is not None:
         return found
-    with _lock:
+    with _lock.held():
         if key not in _services:
             shares = next((s for (b, d), s in _services.items() if b == backend and d != device), None)
             if shares is not None:
@@ -36,7 +36,7 @@ def default_service(backend: str | None = None, device: int = 0) -> Service:
 
 def set_default_service(service: Service) -> None:
     """Makes calls that are given no service use this one: those without a backend, and those for its device."""
-    with _lock:
+    with _lock.held():
         device = service.device if service.has_device else 0
         _services[(None, 0)] = service
         _services[(service.backend, device)] = service

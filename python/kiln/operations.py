@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import atexit
 import sys
-import threading
 from collections.abc import Callable
 from functools import wraps
 from os import PathLike
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from . import _kiln
 from ._arrays import (
@@ -34,6 +34,7 @@ from ._arrays import (
     transposed,
 )
 from ._kiln import Operation, Service, Template
+from ._locks import ForkSafeLock
 from ._values import key_of, plain
 from .errors import NotReadyError, UsageError, VariantError
 
@@ -41,8 +42,9 @@ __all__ = ["attention", "attention_packed", "gemm", "layer_norm", "operation", "
 
 _ACTIVATIONS = {None: 0, "relu": 1, "gelu": 2, "silu": 3}
 
-_lock = threading.RLock()
-_operations: dict[tuple[Any, ...], Operation | None] = {}
+_lock = ForkSafeLock()
+# Until the service that was given goes, which each of them keeps from ending.
+_operations: WeakKeyDictionary[Service, dict[tuple[Any, ...], Operation | None]] = WeakKeyDictionary()
 atexit.register(_operations.clear)
 
 
@@ -67,18 +69,19 @@ def operation(
 def _known(service: Service, family: str, values: dict[str, Any]) -> Operation | None:
     """Made once per service and values; None where no template computes this."""
     values = plain(values)
-    key = (service, family, key_of(values))
+    key = (family, key_of(values))
     try:
-        return _operations[key]
+        return _operations[service][key]
     except KeyError:
         pass
-    with _lock:
-        if key not in _operations:
+    with _lock.held():
+        known = _operations.setdefault(service, {})
+        if key not in known:
             try:
-                _operations[key] = operation(family, service=service, **values)
+                known[key] = operation(family, service=service, **values)
             except (VariantError, UsageError):
-                _operations[key] = None
-        return _operations[key]
+                known[key] = None
+        return known[key]
 
 
 def _needed(service: Service, family: str, values: dict[str, Any]) -> Operation:

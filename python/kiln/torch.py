@@ -12,7 +12,6 @@ have fake tensors, so torch.compile needs no graph break.
 
 from __future__ import annotations
 
-import threading
 from os import PathLike
 from typing import Any
 
@@ -23,6 +22,7 @@ from torch.library import define, impl, register_autograd, register_fake
 from . import operations
 from ._arrays import dtype_name, service_for
 from ._kiln import Kernel, Service, Template, Variant
+from ._locks import ForkSafeLock
 from ._services import default_service
 from .errors import UsageError
 from ._jit import Jit, variant_for
@@ -206,7 +206,7 @@ class _TemplateOperator:
         self.template = template
         self.service = service
         self.values = values
-        self.lock = threading.RLock()
+        self.lock = ForkSafeLock()
         self.kernels: dict[tuple[Any, ...], tuple[Variant, Kernel | None, list[dict[str, Any]]]] = {}
         declared = template.template(service or default_service()).variant(**values)
         self.arguments = declared._signature
@@ -216,13 +216,10 @@ class _TemplateOperator:
                 "from which the shapes of an operator's outputs follow"
             )
         self.inputs = [a for a in self.arguments if a["kind"] in ("input", "inout")]
-        told = {extent for a in self.inputs for extent in a["extents"]}
-        is_computed = None in told
+        told = declared._told_by([a["name"] for a in self.inputs])
         # Those that inputs do not tell are arguments of the operator.
         self.numbers = [
-            a
-            for a in self.arguments
-            if a["kind"] == "scalar" or (a["kind"] == "size" and a["name"] not in told and not is_computed)
+            a for a in self.arguments if a["kind"] == "scalar" or (a["kind"] == "size" and a["name"] not in told)
         ]
         self.outputs = [a for a in self.arguments if a["kind"] == "output"]
 
@@ -244,7 +241,7 @@ class _TemplateOperator:
         is_fake = isinstance(tensors[0], torch._subclasses.fake_tensor.FakeTensor) or tensors[0].is_meta
         service = self.service or default_service() if is_fake else service_for(tensors[0], self.service)
         key = (service, is_fake, *(t.dtype for t in tensors))
-        with self.lock:
+        with self.lock.held():
             if key not in self.kernels:
                 template = self.template.template(service)
                 names = [a["name"] for a in self.inputs]
@@ -272,7 +269,7 @@ class _TemplateOperator:
     def _split(self, args: tuple[Any, ...]) -> tuple[tuple[Tensor, ...], dict[str, Any], dict[str, Any]]:
         tensors, rest = args[: len(self.inputs)], args[len(self.inputs) :]
         numbers = {a["name"]: value for a, value in zip(self.numbers, rest, strict=True)}
-        return tensors, numbers, {k: v for k, v in numbers.items() if not isinstance(v, float)}
+        return tensors, numbers, {a["name"]: numbers[a["name"]] for a in self.numbers if a["kind"] == "size"}
 
     def make(
         self, tensors: tuple[Tensor, ...], signature: list[dict[str, Any]], shapes: dict[str, Any]

@@ -2,6 +2,7 @@
 #include "call_plan.h"
 
 #include <kiln/error.h>
+#include <kiln/extents.h>
 
 #include <algorithm>
 #include <bit>
@@ -19,15 +20,6 @@ namespace {
 
 constexpr std::size_t kMostShapes = 1024;  // that are remembered, of one kernel
 
-// Sizes have to be multiples of something, in some templates: one of these is. Small ones first, since extents that
-// are products of many must not overflow.
-constexpr std::int64_t kSteps[] = {1, 8, 16, 64, 128, 96, 256, 1024};
-constexpr std::int64_t kFirst[] = {3, 5, 7, 11, 13, 17, 19, 23}, kSecond[] = {29, 31, 37, 41, 43, 47, 53, 59};
-// The largest that a template takes, since a product of sizes has to fit.
-constexpr std::int64_t kThird[][8] = {{10007, 10037, 10061, 10069, 10079, 10091, 10093, 10099},
-                                      {2053, 2063, 2069, 2081, 2083, 2087, 2089, 2099},
-                                      {521, 523, 541, 547, 557, 563, 569, 571}};
-
 std::uint64_t bits_of_half(double value, bool is_bfloat) {
     return is_bfloat ? bfloat16(static_cast<float>(value)).bits : half(static_cast<float>(value)).bits;
 }
@@ -40,11 +32,24 @@ bool fits(std::int64_t value, DlDataType type) {
     return value >= -limit && value < limit;
 }
 
+std::uint32_t bit_of(std::size_t size) { return std::uint32_t{1} << size; }
+
+/// Which of the factors is the only one that is not known, and only once; nullopt: there is none.
+std::optional<std::size_t> unknown_factor(const Extent& extent, std::uint32_t known) {
+    std::optional<std::size_t> found;
+    for (const std::size_t size : extent.factors) {
+        if ((known & bit_of(size)) != 0) continue;
+        if (found) return std::nullopt;
+        found = size;
+    }
+    return found;
+}
+
 std::string ordinal_dimension(std::size_t axis) { return "dimension " + std::to_string(axis); }
 
 }  // namespace
 
-/// Sizes by the numbers of a call: those given, and all extents.
+/// All sizes by the numbers of a call, those given and all extents, for which every extent is right.
 struct CallPlan::Memory {
     nb::ft_mutex mutex;
     std::unordered_map<std::string, SizeValues> sizes;
@@ -74,7 +79,7 @@ CallPlan::CallPlan(std::string name, const Variant& variant, const std::vector<s
         throw UsageError(name_ + " has " + std::to_string(arguments_.size()) +
                          " arguments; kernels with up to " + std::to_string(kMostCallArguments - 1) +
                          " can be called from Python");
-    find_extents(of);
+    find_extents();
 }
 
 void CallPlan::add_argument(const KernelArgument& declared, const Template& of) {
@@ -114,61 +119,34 @@ void CallPlan::add_argument(const KernelArgument& declared, const Template& of) 
     arguments_.push_back(std::move(argument));
 }
 
-std::optional<Problem> CallPlan::problem_at(const std::vector<std::int64_t>& sizes) const {
-    Sizes named;
-    for (std::size_t i = 0; i < sizes_.size(); ++i) named[arguments_[sizes_[i]].name] = sizes[i];
-    try {
-        return variant_.problem(named);
-    } catch (const Error&) {
-        return std::nullopt;
-    }
-}
-
-void CallPlan::find_extents(const Template& of) {
-    if (!of.is_runnable() || sizes_.size() > std::size(kFirst)) return;
-    // The third sizes are beyond all tiles, so that ceil_div(n, TILE) is no constant.
-    std::optional<Problem> first, second, third;
-    std::vector<std::int64_t> a(sizes_.size()), b(sizes_.size()), c(sizes_.size());
-    for (const std::int64_t step : kSteps) {
-        for (std::size_t i = 0; i < sizes_.size(); ++i) {
-            a[i] = step * kFirst[i];
-            b[i] = step * kSecond[i];
-        }
-        first = problem_at(a);
-        second = first ? problem_at(b) : std::nullopt;
-        for (const auto& large : kThird) {
-            if (!second || third) break;
-            for (std::size_t i = 0; i < sizes_.size(); ++i) c[i] = step * large[i];
-            third = problem_at(c);
-        }
-        if (third) break;
-    }
-    if (!third) return;
-    has_extents_ = true;
-    for (CallArgument& argument : arguments_) {
-        if (argument.kind != CallArgument::Kind::tensor) continue;
-        const auto named = [&](const Problem& problem) {
-            return std::ranges::find(problem.tensors, argument.name, &Tensor::name);
-        };
-        const auto one = named(*first), other = named(*second), last = named(*third);
-        if (one == first->tensors.end() || other == second->tensors.end() || last == third->tensors.end())
-            continue;
-        argument.has_extents = true;
-        for (std::size_t axis = 0; axis < one->extents.size(); ++axis) {
-            Extent extent;
-            for (std::size_t i = 0; i < sizes_.size(); ++i)
-                if (one->extents[axis] == a[i] && other->extents[axis] == b[i] &&
-                    last->extents[axis] == c[i]) {
-                    extent = {Extent::Kind::size, static_cast<std::int64_t>(i)};
-                    arguments_[sizes_[i]].is_told = true;
-                }
-            if (extent.kind != Extent::Kind::size) {
-                if (one->extents[axis] == other->extents[axis] && one->extents[axis] == last->extents[axis])
-                    extent = {Extent::Kind::constant, one->extents[axis]};
-                else
-                    has_computed_ = true;
+void CallPlan::find_extents() {
+    for (const TensorExtentRules& tensor : tensor_extent_rules(variant_)) {
+        const auto argument = std::ranges::find(arguments_, tensor.name, &CallArgument::name);
+        if (argument == arguments_.end() || argument->kind != CallArgument::Kind::tensor) continue;
+        argument->has_extents = true;
+        for (const ExtentRule& rule : tensor.extents) {
+            Extent& extent = argument->extents.emplace_back();
+            if (rule.is_product && rule.sizes.empty()) {
+                extent.kind = Extent::Kind::constant;
+                extent.value = rule.factor;
+                continue;
             }
-            argument.extents.push_back(extent);
+            extent.factor = rule.factor;
+            for (const std::string& name : rule.sizes) {
+                const auto size = std::ranges::find(arguments_, name, &CallArgument::name);
+                if (size == arguments_.end()) {  // not of this operation: its default
+                    extent.factors.clear();
+                    break;
+                }
+                extent.factors.push_back(size->size);
+            }
+            if (extent.factor == 1 && extent.factors.size() == 1) {
+                extent.kind = Extent::Kind::size;
+                extent.value = static_cast<std::int64_t>(extent.factors[0]);
+                arguments_[sizes_[extent.factors[0]]].is_told = true;
+            } else {
+                has_computed_ = true;
+            }
         }
     }
 }
@@ -289,12 +267,6 @@ void CallPlan::check_array(const CallArgument& argument, const ArrayView& array)
                                  ", and kernels take row-major arrays without gaps: make it contiguous");
 }
 
-Problem CallPlan::problem_of(const SizeValues& sizes) const {
-    Sizes named;
-    for (std::size_t i = 0; i < sizes_.size(); ++i) named[arguments_[sizes_[i]].name] = sizes[i];
-    return variant_.problem(named);
-}
-
 void CallPlan::resolve(SizeValues& sizes, std::uint32_t& known, const ArrayViews& arrays) const {
     const std::uint32_t given = known;
     std::array<const CallArgument*, kMostCallArguments> told_by{};
@@ -302,13 +274,13 @@ void CallPlan::resolve(SizeValues& sizes, std::uint32_t& known, const ArrayViews
         const CallArgument& argument = arguments_[i];
         if (!argument.has_extents) continue;
         for (std::size_t axis = 0; axis < argument.extents.size(); ++axis) {
-            const Extent extent = argument.extents[axis];
+            const Extent& extent = argument.extents[axis];
             const std::int64_t found = arrays[i].shape[axis];
             if (extent.kind == Extent::Kind::constant) {
                 if (found != extent.value) wrong_extent(argument, arrays[i], axis, extent.value, "");
             } else if (extent.kind == Extent::Kind::size) {
                 const auto place = static_cast<std::size_t>(extent.value);
-                const std::uint32_t bit = 1U << place;
+                const std::uint32_t bit = bit_of(place);
                 if ((known & bit) == 0) {
                     sizes[place] = found;
                     told_by[place] = &argument;
@@ -322,19 +294,29 @@ void CallPlan::resolve(SizeValues& sizes, std::uint32_t& known, const ArrayViews
             }
         }
     }
-    if (has_computed_) resolve_computed(sizes, known, arrays);
-    const std::uint32_t all = static_cast<std::uint32_t>((std::uint64_t{1} << sizes_.size()) - 1);
-    if (known == all) return;
+    std::string key;
+    if (has_computed_) {
+        key = key_of(sizes, known, arrays);
+        const nb::ft_lock_guard lock(memory_->mutex);
+        if (const auto found = memory_->sizes.find(key); found != memory_->sizes.end()) {
+            sizes = found->second;
+            return;
+        }
+    }
+    if (has_computed_) tell_factors(sizes, known, arrays);
     for (std::size_t i = 0; i < sizes_.size(); ++i)
-        if ((known & (1U << i)) == 0)
+        if ((known & bit_of(i)) == 0)
             throw nb::type_error((name_ + ": the size '" + arguments_[sizes_[i]].name +
                                   "' can't be told from the arrays; give it by name")
                                      .c_str());
+    if (!has_computed_) return;
+    check_computed(sizes, arrays);
+    const nb::ft_lock_guard lock(memory_->mutex);
+    if (memory_->sizes.size() >= kMostShapes) memory_->sizes.clear();
+    memory_->sizes.emplace(std::move(key), sizes);
 }
 
-// Extents such as kv_heads * group: one size that is still unknown is what makes an extent right that grows with it, and
-// then all extents have to be what the variant's problem has.
-void CallPlan::resolve_computed(SizeValues& sizes, std::uint32_t& known, const ArrayViews& arrays) const {
+std::string CallPlan::key_of(const SizeValues& sizes, std::uint32_t known, const ArrayViews& arrays) const {
     std::string key;
     const auto add = [&](const void* bytes, std::size_t count) {
         key.append(static_cast<const char*>(bytes), count);
@@ -344,62 +326,61 @@ void CallPlan::resolve_computed(SizeValues& sizes, std::uint32_t& known, const A
     for (std::size_t i = 0; i < arguments_.size(); ++i)
         if (arguments_[i].has_extents)
             add(arrays[i].shape.data(), arguments_[i].extents.size() * sizeof arrays[i].shape[0]);
-    {
-        const nb::ft_lock_guard lock(memory_->mutex);
-        if (const auto found = memory_->sizes.find(key); found != memory_->sizes.end()) {
-            sizes = found->second;
-            known = static_cast<std::uint32_t>((std::uint64_t{1} << sizes_.size()) - 1);
-            return;
-        }
-    }
-    const std::uint32_t all = static_cast<std::uint32_t>((std::uint64_t{1} << sizes_.size()) - 1);
-    const auto each_computed = [&](const Problem& problem, const auto& visit) {
-        for (std::size_t i = 0; i < arguments_.size(); ++i) {
-            const CallArgument& argument = arguments_[i];
-            const auto tensor = std::ranges::find(problem.tensors, argument.name, &Tensor::name);
-            for (std::size_t axis = 0; axis < argument.extents.size(); ++axis)
-                if (argument.extents[axis].kind == Extent::Kind::computed)
-                    visit(argument, arrays[i], axis, tensor->extents[axis]);
-        }
-    };
-    if (std::popcount(all & ~known) == 1) {
-        const auto place = static_cast<std::size_t>(std::countr_zero(all & ~known));
-        SizeValues one = sizes, two = sizes;
-        one[place] = 1;
-        two[place] = 2;
-        std::vector<std::int64_t> with_one, with_two;
-        try {
-            each_computed(problem_of(one), [&](const auto&, const auto&, std::size_t, std::int64_t extent) {
-                with_one.push_back(extent);
-            });
-            each_computed(problem_of(two), [&](const auto&, const auto&, std::size_t, std::int64_t extent) {
-                with_two.push_back(extent);
-            });
-        } catch (const Error&) {
-            with_one.clear();  // sizes that have to be multiples of something: not told
-            with_two.clear();
-        }
-        std::size_t index = 0;
-        for (std::size_t i = 0; i < arguments_.size() && !with_two.empty(); ++i)
+    return key;
+}
+
+// Extents such as kv_heads * group tell the one size that is still unknown, which may be what others wait for.
+void CallPlan::tell_factors(SizeValues& sizes, std::uint32_t& known, const ArrayViews& arrays) const {
+    for (bool is_new = true; is_new;) {
+        is_new = false;
+        for (std::size_t i = 0; i < arguments_.size(); ++i)
             for (std::size_t axis = 0; axis < arguments_[i].extents.size(); ++axis) {
-                if (arguments_[i].extents[axis].kind != Extent::Kind::computed) continue;
-                const std::int64_t unit = with_one[index], twice = with_two[index];
-                ++index;
-                if (unit > 0 && twice == 2 * unit && arrays[i].shape[axis] % unit == 0 &&
-                    (known & (1U << place)) == 0) {
-                    sizes[place] = arrays[i].shape[axis] / unit;
-                    known |= 1U << place;
-                }
+                const Extent& extent = arguments_[i].extents[axis];
+                const auto place = unknown_factor(extent, known);
+                if (!place) continue;
+                std::int64_t product = extent.factor;
+                bool fits = true;
+                for (const std::size_t size : extent.factors)
+                    if (size != *place)
+                        fits = fits && !__builtin_mul_overflow(product, sizes[size], &product);
+                if (!fits || product <= 0 || arrays[i].shape[axis] % product != 0) continue;
+                sizes[*place] = arrays[i].shape[axis] / product;
+                known |= bit_of(*place);
+                is_new = true;
             }
     }
-    if (known != all) return;
-    each_computed(problem_of(sizes), [&](const CallArgument& argument, const ArrayView& array,
-                                         std::size_t axis, std::int64_t expected) {
-        if (array.shape[axis] != expected) wrong_extent(argument, array, axis, expected, "");
-    });
-    const nb::ft_lock_guard lock(memory_->mutex);
-    if (memory_->sizes.size() >= kMostShapes) memory_->sizes.clear();
-    memory_->sizes.emplace(std::move(key), sizes);
+}
+
+void CallPlan::check_computed(const SizeValues& sizes, const ArrayViews& arrays) const {
+    Sizes named;
+    for (std::size_t i = 0; i < sizes_.size(); ++i) named[arguments_[sizes_[i]].name] = sizes[i];
+    for (const TensorExtents& tensor : tensor_extents(variant_, named)) {
+        const auto argument = std::ranges::find(arguments_, tensor.name, &CallArgument::name);
+        if (argument == arguments_.end()) continue;
+        const ArrayView& array = arrays[static_cast<std::size_t>(argument - arguments_.begin())];
+        for (std::size_t axis = 0; axis < argument->extents.size(); ++axis)
+            if (array.shape[axis] != tensor.extents[axis])
+                wrong_extent(*argument, array, axis, tensor.extents[axis], "");
+    }
+}
+
+std::vector<std::string> CallPlan::told_by(const std::vector<std::string>& tensors) const {
+    std::uint32_t known = 0;
+    for (bool is_new = true; is_new;) {
+        is_new = false;
+        for (const CallArgument& argument : arguments_) {
+            if (std::ranges::find(tensors, argument.name) == tensors.end()) continue;
+            for (const Extent& extent : argument.extents)
+                if (const auto size = unknown_factor(extent, known)) {
+                    known |= bit_of(*size);
+                    is_new = true;
+                }
+        }
+    }
+    std::vector<std::string> told;
+    for (std::size_t i = 0; i < sizes_.size(); ++i)
+        if ((known & bit_of(i)) != 0) told.push_back(arguments_[sizes_[i]].name);
+    return told;
 }
 
 void CallPlan::read(CallArguments& call, ArrayViews& arrays, PyObject* args, PyObject* kwargs,
@@ -467,7 +448,7 @@ void CallPlan::read(CallArguments& call, ArrayViews& arrays, PyObject* args, PyO
             read_scalar(argument, objects[i], call.values[i]);
             if (argument.kind == CallArgument::Kind::size) {
                 sizes[argument.size] = static_cast<std::int64_t>(call.values[i]);
-                known |= 1U << argument.size;
+                known |= bit_of(argument.size);
             }
         }
     }
@@ -502,7 +483,7 @@ Sizes CallPlan::sizes_of(const std::map<std::string, std::vector<std::int64_t>>&
         if (argument == arguments_.end() || argument->kind != CallArgument::Kind::size)
             throw UsageError(name_ + " has no size '" + name + "'");
         sizes[argument->size] = value;
-        known |= 1U << argument->size;
+        known |= bit_of(argument->size);
     }
     for (const auto& [name, shape] : shapes) {
         const auto argument = std::ranges::find(arguments_, name, &CallArgument::name);
@@ -527,7 +508,7 @@ Sizes CallPlan::sizes_of(const std::map<std::string, std::vector<std::int64_t>>&
                                      std::to_string(argument.extents.size()));
         arrays[i].ndim = static_cast<int>(found->second.size());
         std::ranges::copy(found->second, arrays[i].shape.begin());
-        for (const Extent extent : argument.extents)
+        for (const Extent& extent : argument.extents)
             if (extent.kind == Extent::Kind::computed) partial.has_computed_ = true;
     }
     partial.resolve(sizes, known, arrays);

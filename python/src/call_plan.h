@@ -7,10 +7,10 @@
 //   size       by name, or told by the arrays' extents          that it is what the arrays say
 //   scalar     by position or by name                           its kind and range
 //
-// Which extents are sizes is not read from the template's text but found by asking the variant for its problem at two
-// sets of sizes that have no number in common: an extent that is `m` both times is m, one that is the same number both
-// times is that constant, and others (kv_heads * group) are computed when a call comes with a shape that is new, and
-// remembered.
+// A plan knows how the template's extents follow from sizes (kiln/extents.h). An extent that is a size tells it, and one that
+// is a product (kv_heads * group) tells the one that is still unknown; other extents (ceil_div(n, 64)) tell nothing. Once
+// all sizes are known, every extent has to be what they make it. Those that are neither a size nor a constant are computed
+// when a call comes with shapes that are new, and remembered.
 #pragma once
 
 #include <kiln/device.h>
@@ -35,7 +35,9 @@ constexpr std::size_t kMostCallArguments = ArrayViews::kMost;
 struct Extent {
     enum class Kind : std::uint8_t { size, constant, computed };
     Kind kind = Kind::computed;
-    std::int64_t value = 0;  ///< of a constant; of a size its place among the plan's sizes
+    std::int64_t value = 0;            ///< of a constant; of a size its place among the plan's sizes
+    std::int64_t factor = 1;           ///< of a computed one that is a product
+    std::vector<std::size_t> factors;  ///< the same: places of sizes; empty: it tells nothing
 };
 
 struct CallArgument {
@@ -81,19 +83,22 @@ class CallPlan {
     /// The sizes that arrays of these shapes have; what `given` has is taken as it is.
     Sizes sizes_of(const std::map<std::string, std::vector<std::int64_t>>& shapes, const Sizes& given) const;
 
+    /// Names of the sizes that these tensors tell, whatever their shapes are.
+    std::vector<std::string> told_by(const std::vector<std::string>& tensors) const;
+
   private:
     using SizeValues = std::array<std::int64_t, kMostCallArguments>;
 
     void add_argument(const KernelArgument& declared, const Template& of);
-    void find_extents(const Template& of);
-    std::optional<Problem> problem_at(const std::vector<std::int64_t>& sizes) const;
-    Problem problem_of(const SizeValues& sizes) const;
+    void find_extents();
     std::size_t place_of(PyObject* keyword) const;
     void read_array(const CallArgument& argument, ArrayView& array, PyObject* object, void* stream) const;
     void read_scalar(const CallArgument& argument, PyObject* object, std::uint64_t& value) const;
     void check_array(const CallArgument& argument, const ArrayView& array) const;
     void resolve(SizeValues& sizes, std::uint32_t& known, const ArrayViews& arrays) const;
-    void resolve_computed(SizeValues& sizes, std::uint32_t& known, const ArrayViews& arrays) const;
+    std::string key_of(const SizeValues& sizes, std::uint32_t known, const ArrayViews& arrays) const;
+    void tell_factors(SizeValues& sizes, std::uint32_t& known, const ArrayViews& arrays) const;
+    void check_computed(const SizeValues& sizes, const ArrayViews& arrays) const;
     [[noreturn]] void wrong_extent(const CallArgument& argument, const ArrayView& array, std::size_t axis,
                                    std::int64_t expected, const std::string& why) const;
     [[noreturn]] void fail_type(const CallArgument& argument, const std::string& what) const;
@@ -106,8 +111,7 @@ class CallPlan {
     bool takes_workspace_;
     std::vector<CallArgument> arguments_;
     std::vector<std::size_t> sizes_;  ///< places of the sizes among the arguments
-    bool has_extents_ = false;
-    bool has_computed_ = false;
+    bool has_computed_ = false;       ///< extents of kind computed
 
     struct Memory;
     std::shared_ptr<Memory> memory_;  ///< of shapes with computed extents

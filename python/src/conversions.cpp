@@ -173,7 +173,7 @@ nb::list arguments_of(const CallPlan& plan) {
                 constexpr const char* kRoles[] = {"input", "output", "inout", "scratch"};
                 one["kind"] = kRoles[static_cast<int>(argument.role)];
                 nb::list extents;
-                for (const Extent extent : argument.extents) {
+                for (const Extent& extent : argument.extents) {
                     if (extent.kind == Extent::Kind::size)
                         extents.append(nb::str(sizes[static_cast<std::size_t>(extent.value)].c_str()));
                     else if (extent.kind == Extent::Kind::constant)

@@ -64,7 +64,7 @@ PyObject* call(PyObject* self, PyObject* args, PyObject* kwargs) {
         CallArguments arguments;
         callee.plan.read(arguments, arrays, args, kwargs, StreamRef(callee.service->stream()));
         {
-            const nb::gil_scoped_release released;
+            const WithoutGil released;
             wait_for_producers(*callee.service, arguments.stream, arrays, callee.plan.arguments().size() + 1);
             launch(callee, arguments);
         }
@@ -137,7 +137,7 @@ PyOperation make_operation(const nb::object& what, const nb::object& service, co
     std::unique_ptr<Operation> made;
     std::optional<Variant> variant;
     {
-        const nb::gil_scoped_release released;
+        const WithoutGil released;
         if (!wisdom_file.empty()) options.wisdom = Wisdom::load(wisdom_file);
         if (!of) of = find_family(*owner, family);
         made = std::make_unique<Operation>(*owner, *of, fixed, std::move(options));
@@ -152,7 +152,7 @@ PyOperation make_operation(const nb::object& what, const nb::object& service, co
 
 nb::dict explain(const PyOperation& self, const Sizes& sizes) {
     const OperationPlan plan = [&] {
-        const nb::gil_scoped_release released;
+        const WithoutGil released;
         return self.operation->explain(sizes);
     }();
     nb::dict result;
@@ -205,7 +205,7 @@ void bind_operation(nb::module_& module) {
                 const Sizes shape = sizes_of(sizes);
                 std::optional<StreamRef> where;
                 if (!stream.is_none()) where = StreamRef(stream_handle(stream.ptr()));
-                const nb::gil_scoped_release released;
+                const WithoutGil released;
                 if (where)
                     self.operation->prepare(std::span(&shape, 1), *where);
                 else
@@ -222,21 +222,21 @@ void bind_operation(nb::module_& module) {
             "workspace_bytes",
             [](const PyOperation& self, const nb::kwargs& sizes) {
                 const Sizes shape = sizes_of(sizes);
-                const nb::gil_scoped_release released;
+                const WithoutGil released;
                 return self.operation->workspace_bytes(shape);
             },
             "The scratch memory of the variant that these sizes get.")
         .def(
             "wait",
             [](const PyOperation& self) {
-                const nb::gil_scoped_release released;
+                const WithoutGil released;
                 self.operation->wait();
             },
             "Waits until nothing is left to be built in the background.")
         .def(
             "tune_pending",
             [](const PyOperation& self, double seconds) {
-                const nb::gil_scoped_release released;
+                const WithoutGil released;
                 return self.operation->tune_pending(std::chrono::duration<double>(seconds)).text();
             },
             nb::arg("seconds"),

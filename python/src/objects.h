@@ -14,6 +14,7 @@
 #include <string>
 
 #include "call_plan.h"
+#include "gil.h"
 
 namespace kiln::python {
 
@@ -46,7 +47,7 @@ struct DeleteWithoutGil {
             delete operation;
             return;
         }
-        const nanobind::gil_scoped_release released;
+        const WithoutGil released;
         delete operation;
     }
 };

@@ -37,11 +37,12 @@ class Callback {
     explicit Callback(nb::object function)
         : function_(new nb::object(std::move(function)), [](nb::object* object) {
               if (Py_IsInitialized() == 0) return;
-              const nb::gil_scoped_acquire held;
+              const WithGil held;
               delete object;
           }) {}
     void operator()(std::string_view text) const {
-        const nb::gil_scoped_acquire held;
+        if (Py_IsInitialized() == 0) return;
+        const WithGil held;
         try {
             (*function_)(nb::str(text.data(), text.size()));
         } catch (nb::python_error& error) {
@@ -60,7 +61,7 @@ ServicePtr owned(std::unique_ptr<Service> service) {
             delete ending;
             return;
         }
-        const nb::gil_scoped_release released;
+        const WithoutGil released;
         delete ending;
     });
 }
@@ -71,7 +72,7 @@ struct Arguments {
     ServicePtr open() {
         std::unique_ptr<Service> service;
         {
-            const nb::gil_scoped_release released;
+            const WithoutGil released;
             service = std::make_unique<Service>(std::move(options));
         }
         return owned(std::move(service));
@@ -149,7 +150,7 @@ void bind_service(nb::module_& module) {
                                              "context go with shares");
                     std::unique_ptr<Service> service;
                     {
-                        const nb::gil_scoped_release released;
+                        const WithoutGil released;
                         service = std::make_unique<Service>(*shares->service, device, in);
                     }
                     new (self) PyService{owned(std::move(service))};
@@ -232,7 +233,7 @@ void bind_service(nb::module_& module) {
         .def(
             "synchronize",
             [](const PyService& self) {
-                const nb::gil_scoped_release released;
+                const WithoutGil released;
                 self.service->stream().synchronize();
             },
             "Waits for the service's own stream.")

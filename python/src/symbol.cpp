@@ -59,11 +59,11 @@ void set(PySymbol& self, const nb::object& array, const nb::object& stream) {
     ArrayView view;
     const auto bytes = bytes_of(self, view, array, false);
     if (stream.is_none()) {
-        const nb::gil_scoped_release released;
+        const WithoutGil released;
         self.symbol.copy_from(bytes);
     } else {
         const StreamRef where = stream_of(self, stream);
-        const nb::gil_scoped_release released;
+        const WithoutGil released;
         self.symbol.copy_from_async(bytes, where);
     }
 }
@@ -72,11 +72,11 @@ void get(const PySymbol& self, const nb::object& array, const nb::object& stream
     ArrayView view;
     const auto bytes = bytes_of(self, view, array, true);
     if (stream.is_none()) {
-        const nb::gil_scoped_release released;
+        const WithoutGil released;
         self.symbol.copy_to(bytes);
     } else {
         const StreamRef where = stream_of(self, stream);
-        const nb::gil_scoped_release released;
+        const WithoutGil released;
         self.symbol.copy_to_async(bytes, where);
     }
 }

@@ -85,7 +85,7 @@ CallPlan plan_of(const PyVariant& self) {
 PyKernel build(const PyVariant& self, bool in_worker) {
     AnyKernel kernel;
     {
-        const nb::gil_scoped_release released;
+        const WithoutGil released;
         if (in_worker) self.service->compile_async(self.variant).get();
         kernel = self.service->build(self.variant);
     }
@@ -120,7 +120,7 @@ void bind_template(nb::module_& module) {
                 const Values values = values_of(fixed);
                 std::vector<Variant> found;
                 {
-                    const nb::gil_scoped_release released;
+                    const WithoutGil released;
                     found = self.of.variants(values);
                 }
                 std::vector<PyVariant> result;
@@ -160,13 +160,19 @@ void bind_template(nb::module_& module) {
             nb::arg("shapes"), nb::arg("given"),
             "The sizes that tensors of these shapes have, by their names.")
         .def(
+            "_told_by",
+            [](const PyVariant& self, const std::vector<std::string>& tensors) {
+                return plan_of(self).told_by(tensors);
+            },
+            nb::arg("tensors"), "The sizes that shapes of these tensors tell.")
+        .def(
             "build", [](const PyVariant& self) { return build(self, false); },
             "A callable kernel: from memory, from the cache, or compiled.")
         .def("_build_in_worker", [](const PyVariant& self) { return build(self, true); })
         .def(
             "source",
             [](const PyVariant& self) {
-                const nb::gil_scoped_release released;
+                const WithoutGil released;
                 return self.service->source(self.variant).text;
             },
             "What the compiler is given.")

@@ -39,7 +39,7 @@ nb::list list_of(const std::vector<std::string>& texts) {
 /// Work that may take long: without the GIL, and ended by an interrupt where it can be.
 template <class Work>
 auto released(const Work& work) {
-    const nb::gil_scoped_release without;
+    const WithoutGil without;
     return work();
 }
 
@@ -100,7 +100,7 @@ nb::dict tune_templates(const PyService& service, const std::vector<PyTemplate>&
     options.stop = stop.get_token();
     bool is_interrupted = false;
     options.on_progress = [&](const TuneProgress&) {
-        const nb::gil_scoped_acquire held;
+        const WithGil held;
         if (!is_interrupted && PyErr_CheckSignals() != 0) {
             is_interrupted = true;  // KeyboardInterrupt, raised when the search has ended
             stop.request_stop();

@@ -269,6 +269,101 @@ def test_shapes_of_unknown_tensors_and_sizes_below_zero_are_errors(scale: kiln.K
     assert scale.sizes_of({"x": [0]}) == {"n": 0}
 
 
+def filler(lines: str, sizes: tuple[str, ...] = ("n",), scalars: str = "") -> kiln.Kernel:
+    """Writes nothing: what is tested is which shapes it takes."""
+    text = "".join(f"//@ size {name} = 64\n" for name in sizes if f"size {name} " not in lines)
+    arguments = "".join(f"int {name}, " for name in sizes)
+    return (
+        kiln.Template(f"""//@ kernel filler
+//@ block 64
+//@ grid 1
+{text}{lines}
+#include "kiln/device.h"
+extern "C" __global__ void filler({arguments}{scalars}const float* x, float* y) {{}}
+""")
+        .variant()
+        .build()
+    )
+
+
+@pytest.mark.parametrize(
+    ("extent", "x", "y"),
+    [
+        ("ceil_div(n, 65536)", (4 * 65536,), 4),
+        ("max(n, 3)", (1,), 3),
+        ("min(m, n)", (10, 5), 5),
+        ("max(m, n)", (10, 5), 10),
+        ("max(m, n)", (5, 10), 10),
+        ("n + 1", (5,), 6),
+    ],
+)
+def test_extents_are_what_the_template_says(host: kiln.Service, extent: str, x: tuple[int, ...], y: int) -> None:
+    sizes = ("m", "n")[-len(x) :]
+    kernel = filler(f"//@ input x [{', '.join(sizes)}]\n//@ output y [{extent}]", sizes)
+    array = np.zeros(x, np.float32)
+    for _ in range(2):  # the second time from memory
+        kernel(array, np.zeros(y, np.float32))
+    for wrong in {1, *x, y - 1, y + 1} - {y}:
+        with pytest.raises(ValueError, match=rf"'y' has the shape \({wrong},\), and its dimension 0 has to be {y}"):
+            kernel(array, np.zeros(wrong, np.float32))
+
+
+@pytest.mark.parametrize("rule", ["at_most 128", "multiple 10", "multiple 4100", "multiple 8 at_most 8"])
+def test_sizes_that_only_few_values_fit_are_told_and_checked(host: kiln.Service, rule: str) -> None:
+    n = {"multiple 4100": 4100, "multiple 8 at_most 8": 8}.get(rule, 100)
+    kernel = filler(f"//@ size n = {n} {rule}\n//@ input x [n]\n//@ output y [n]")
+    kernel(np.zeros(n, np.float32), np.zeros(n, np.float32))
+    for given in ({}, {"n": n}):
+        with pytest.raises(ValueError, match=f"'y' has the shape .*has to be {n}"):
+            kernel(np.zeros(n, np.float32), np.zeros(1, np.float32), **given)
+
+
+def test_any_number_of_sizes_is_told(host: kiln.Service) -> None:
+    sizes = tuple(f"n{i}" for i in range(12))
+    kernel = filler(f"//@ input x [{', '.join(sizes[:8])}]\n//@ output y [{', '.join(sizes[4:])}]", sizes)
+    x, y = np.zeros((1,) * 8, np.float32), np.zeros((1,) * 8, np.float32)
+    kernel(x, y)
+    with pytest.raises(ValueError, match="'y' .* dimension 0 has to be 1, the n4 of 'x'"):
+        kernel(x, np.zeros((2,) + (1,) * 7, np.float32))
+
+
+def test_an_extent_that_is_no_product_tells_no_size(host: kiln.Service) -> None:
+    kernel = filler("//@ input x [min(m, n)]\n//@ output y [m]", ("m", "n"))
+    x, y = np.zeros(5, np.float32), np.zeros(5, np.float32)
+    with pytest.raises(TypeError, match="the size 'n' can't be told"):
+        kernel(x, y)
+    kernel(x, y, n=7)
+    with pytest.raises(ValueError, match="'x' .* has to be 4"):
+        kernel(x, y, n=4)
+    doubled = filler("//@ input x [2 * n]\n//@ output y [n * m * 3]", ("m", "n"))
+    assert doubled.sizes_of({"x": [10], "y": [30]}) == {"m": 2, "n": 5}
+    with pytest.raises(kiln.VariantError, match="can't be computed"):
+        filler("//@ input x [n]\n//@ output y [n / (n - 5)]")(x, y)
+
+
+def test_declared_tensors_are_checked_where_others_are_not_declared(host: kiln.Service) -> None:
+    kernel = filler("//@ output y [ceil_div(n, 2)]", scalars="float alpha, ")
+    x = np.zeros(3, np.float32)
+    kernel(0.5, x, np.zeros(4, np.float32), n=7)
+    with pytest.raises(ValueError, match="'y' has the shape .*has to be 4"):
+        kernel(0.5, x, np.zeros(3, np.float32), n=7)
+
+
+def test_an_operation_checks_shapes_too(host: kiln.Service) -> None:
+    op = kiln.operation(filler("//@ input x [n]\n//@ output y [ceil_div(n, 65536)]").variant.template)
+    x = np.zeros(5 * 65536, np.float32)
+    op(x, np.zeros(5, np.float32))
+    with pytest.raises(ValueError, match="'y' has the shape .*has to be 5"):
+        op(x, np.zeros(1, np.float32))
+
+
+def test_which_sizes_tensors_tell(host: kiln.Service) -> None:
+    variant = kiln.Template("attention_naive").variant(T="half", HEAD_DIM=64)
+    assert variant._told_by(["q", "k"]) == ["batch", "kv_heads", "group", "queries", "keys"]
+    assert variant._told_by(["q"]) == ["batch", "queries"]
+    assert filler("//@ input x [max(n, 3)]\n//@ output y [n]").variant._told_by(["x"]) == []
+
+
 def test_templates_come_from_text_file_and_name(tmp_path, host: kiln.Service) -> None:
     file = tmp_path / "scale.cu"
     file.write_text(SCALE)

@@ -6,13 +6,18 @@ from __future__ import annotations
 import itertools
 import os
 import pkgutil
+import signal
 import subprocess
 import sys
 import threading
 import time
+import weakref
+from collections.abc import Callable
+from pathlib import Path
 
 import kiln
 import numpy as np
+import pytest
 from conftest import SCALE
 
 SLOW = """
@@ -153,6 +158,53 @@ def test_a_child_of_fork_launches_and_builds(scale: kiln.Kernel) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
+def in_child(work: Callable[[], object]) -> int:
+    """How a child of fork() that does this ends; by SIGALRM where it waits for ever."""
+    child = os.fork()
+    if child == 0:
+        signal.alarm(100)
+        status = 1
+        try:
+            work()
+            status = 0
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@pytest.mark.parametrize("what", ["jit", "operation", "service"])
+def test_a_child_of_fork_does_not_wait_for_builds_of_the_parents_threads(
+    host: kiln.Service, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    x, y = np.ones(4, np.float32), np.zeros(4, np.float32)
+    jit = kiln.jit(SCALE)
+    work, module, name = {
+        "jit": (lambda: jit(x, y, FACTOR=7), kiln._jit, "variant_for"),
+        "operation": (lambda: kiln.sum(x), kiln.operations, "operation"),
+        "service": (lambda: kiln.default_service("host", 0), kiln._services, "Service"),
+    }[what]
+    monkeypatch.setattr(kiln.operations, "_operations", {})
+    monkeypatch.setattr(kiln._services, "_services", {} if what == "service" else {**kiln._services._services})
+    original = getattr(module, name)
+    is_building, may_end = threading.Event(), threading.Event()
+
+    def slow(*args: object, **named: object) -> object:
+        is_building.set()
+        may_end.wait()
+        return original(*args, **named)
+
+    with monkeypatch.context() as during:
+        during.setattr(module, name, slow)
+        thread = threading.Thread(target=work)
+        thread.start()
+        is_building.wait()
+    try:
+        assert in_child(work) == 0
+    finally:
+        may_end.set()
+        thread.join()
+
+
 def test_an_import_is_cheap_and_opens_nothing() -> None:
     program = (  # an interpreter may have modules already, of .pth files
         "import sys, time; there = set(sys.modules); start = time.perf_counter(); import kiln; "
@@ -176,3 +228,36 @@ def test_an_interpreter_ends_well_with_everything_in_use() -> None:
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (run.returncode, run.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("work", ["scale(x, y)", "kiln.sum(x)"])
+def test_an_interpreter_ends_well_while_daemon_threads_work(tmp_path: Path, work: str) -> None:
+    program = f"""
+import threading, time
+import kiln, numpy as np
+kiln.set_default_service(kiln.Service("host", cache_directory={str(tmp_path)!r}))
+scale = kiln.Template({SCALE!r}).variant().build()
+x, y = np.ones(4, np.float32), np.zeros(4, np.float32)
+kiln.sum(x)
+def loop():
+    while True:
+        {work}
+for _ in range(3):
+    threading.Thread(target=loop, daemon=True).start()
+time.sleep(0.3)
+"""
+    for _ in range(3):
+        run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100)
+        assert (run.returncode, run.stderr) == (0, "")
+
+
+def test_operations_do_not_keep_a_service(tmp_path: Path) -> None:
+    service = kiln.Service("host", cache_directory=tmp_path)
+    kiln.sum(np.ones(3, np.float32), service=service)
+    first = kiln.operations._operations[service]
+    kiln.sum(np.ones(4, np.float32), service=kiln.Template(SCALE, service=service).service)
+    assert kiln.operations._operations[service] is first and len(first) == 1
+    operation = weakref.ref(*first.values())
+    ended = weakref.ref(service)
+    del service, first
+    assert ended() is None and operation() is None

@@ -114,7 +114,7 @@ std::optional<std::filesystem::path> remote_ca_file() { return path_variable("KI
 std::optional<std::filesystem::path> remote_key_file() { return path_variable("KILN_REMOTE_KEY_FILE"); }
 std::optional<int> remote_timeout_ms() { return whole("KILN_REMOTE_TIMEOUT_MS", 1, 60000); }
 
-int workers() { return whole("KILN_WORKERS", 1, 1024).value_or(0); }
+int workers() { return whole("KILN_WORKERS", 1, kMostWorkers).value_or(0); }
 
 std::vector<std::filesystem::path> include_directories() { return path_list("KILN_INCLUDE_PATH"); }
 std::vector<std::filesystem::path> template_directories() { return path_list("KILN_TEMPLATE_PATH"); }
@@ -190,6 +190,12 @@ std::vector<std::string> known_variables() {
             "KILN_WORKERS"};
 }
 
+std::vector<std::string> other_variables() {
+    return {"KILN_MATRIX_DEBIAN",   "KILN_MATRIX_DIR",     "KILN_MATRIX_UBUNTU",  "KILN_PACKAGE_BUILD",
+            "KILN_PACKAGE_ROOT",    "KILN_PYTHON_PACKAGE", "KILN_REQUIRE",        "KILN_TEST_CACHE_DIR",
+            "KILN_TEST_SOURCE_DIR", "KILN_UPDATE_GOLDEN",  "KILN_WRITE_OCCUPANCY"};
+}
+
 std::vector<std::pair<std::string, std::string>> environment() {
     std::vector<std::pair<std::string, std::string>> variables;
     for (char** item = environ; item != nullptr && *item != nullptr; ++item) {
@@ -201,7 +207,8 @@ std::vector<std::pair<std::string, std::string>> environment() {
 }
 
 std::vector<std::string> unknown_variables() {
-    const auto known = known_variables();
+    auto known = known_variables();
+    for (std::string& other : other_variables()) known.push_back(std::move(other));
     std::vector<std::string> unknown;
     for (auto& [name, value] : environment()) {
         if (name.starts_with("KILN_") && std::find(known.begin(), known.end(), name) == known.end())

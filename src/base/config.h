@@ -47,6 +47,7 @@ std::optional<int> remote_timeout_ms();
 /// KILN_WORKERS: how many worker processes compile at once; 0 when not set: one per core. 1 to 1024, else
 /// throws UsageError.
 int workers();
+inline constexpr int kMostWorkers = 1024;
 /// KILN_TEMPLATE_PATH: directories separated by colons.
 std::vector<std::filesystem::path> template_directories();
 /// KILN_INCLUDE_PATH: directories separated by colons.
@@ -77,7 +78,9 @@ std::vector<std::pair<std::string, std::string>> environment();
 
 /// All of the above that begin with KILN_.
 std::vector<std::string> known_variables();
-/// Variables that are set, begin with KILN_, and are none of those: mistyped, perhaps.
+/// Those that only tests and scripts read.
+std::vector<std::string> other_variables();
+/// Variables that are set, begin with KILN_, and are none of either: mistyped, perhaps.
 std::vector<std::string> unknown_variables();
 
 }  // namespace kiln::config

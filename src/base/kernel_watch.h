@@ -10,6 +10,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/kernel_file.h"
+
 namespace kiln {
 
 /// The position of an OS thread in a kernel.
@@ -78,7 +80,7 @@ struct KernelReport {
     /// Libraries that were loaded from memory, as kernels are: number 1 and so on.
     struct Object {
         std::uint64_t begin = 0;
-        char name[32] = {};  ///< "/proc/self/fd/7"; 7 is the same file in the process that loaded nothing
+        char name[kMostKernelName + 1] = {};  ///< KernelFile::name
     };
     Object object[kMostObjects] = {};
 };

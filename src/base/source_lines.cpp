@@ -14,7 +14,7 @@
 
 #include "base/dwarf_alignment.h"
 #include "base/dwarf_api.h"
-#include "base/file.h"
+#include "base/kernel_file.h"
 #include "format/format.h"
 
 namespace kiln {
@@ -268,9 +268,9 @@ std::string SourcePlace::text() const {
 }
 
 SourcePlace place_in_file(const std::string& shared_object, std::uint64_t code) noexcept try {
-    auto bytes = read_bytes_if_exists(shared_object);
+    const auto bytes = bytes_of_kernel(shared_object);
     if (!bytes) return {};
-    return SourceLines(Bytes(std::move(*bytes))).place(static_cast<std::uint32_t>(code), 0);
+    return SourceLines(*bytes).place(static_cast<std::uint32_t>(code), 0);
 } catch (const std::exception&) {
     return {};
 }

@@ -44,7 +44,7 @@ class SourceLines {
     std::map<std::uint64_t, std::uint64_t> alignments_;
 };
 
-/// The place of one address in this file, SourceLines::place without a caller; line 0: not known. Throws nothing.
+/// The place of one address in the KernelFile of this name, SourceLines::place without a caller; line 0: not known.
 SourcePlace place_in_file(const std::string& shared_object, std::uint64_t code) noexcept;
 
 }  // namespace kiln

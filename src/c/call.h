@@ -123,6 +123,8 @@ std::optional<bool> choice_of(kiln_choice choice, const char* member);
 
 /// Throws Misuse unless a launch of `what` has as many arguments as are declared.
 void check_count(const char* what, std::size_t count, std::size_t declared);
+/// Throws Misuse where the places of arguments, or one of them, are NULL.
+void check_arguments(void* const* arguments, std::size_t count);
 
 /// CacheOptions of the C structure; NULL: defaults.
 CacheOptions cache_options_of(const kiln_cache_options* options);

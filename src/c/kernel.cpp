@@ -110,6 +110,12 @@ void check_count(const char* what, std::size_t count, std::size_t declared) {
         throw Misuse(formatted("{} arguments are given, and {} has {}", count, what, declared));
 }
 
+void check_arguments(void* const* arguments, std::size_t count) {
+    array(arguments, count, "arguments");
+    for (std::size_t i = 0; i < count; ++i)
+        if (arguments[i] == nullptr) throw Misuse(formatted("arguments[{}] is NULL", i));
+}
+
 }  // namespace kiln::c_api
 
 using namespace kiln::c_api;
@@ -145,7 +151,8 @@ kiln_status kiln_kernel_launch(const kiln_kernel* kernel, void* stream, const ki
     return guarded(__func__, [&] {
         const KernelObject& of = object(kernel);
         check_count("the kernel", count, of.argument_count);
-        of.value.launch(StreamWithOptions(stream, options), array(arguments, count, "arguments"));
+        check_arguments(arguments, count);
+        of.value.launch(StreamWithOptions(stream, options), arguments);
     });
 }
 

@@ -122,7 +122,8 @@ kiln_status kiln_operation_launch(const kiln_operation* operation, void* stream,
     return guarded(__func__, [&] {
         const kiln::Operation& of = object(operation).value;
         check_count("the operation", count, of.arguments().size());
-        of.launch(StreamWithOptions(stream, options), array(arguments, count, "arguments"));
+        check_arguments(arguments, count);
+        of.launch(StreamWithOptions(stream, options), arguments);
     });
 }
 

@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <kiln/error.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "base/elf.h"
+#include "base/file.h"
 #include "base/float_environment.h"
 #include "base/fork.h"
 #include "base/kernel_watch.h"
@@ -41,6 +43,21 @@ const Bytes& checked(const Binary& binary) {
     return binary.bytes;
 }
 
+/// After a call that failed: throws where the process may open no more files.
+void check_more_files() {
+    const int reason = errno;
+    if (reason != EMFILE && reason != ENFILE) return;
+    rlimit limit{};
+    const bool is_own = reason == EMFILE && ::getrlimit(RLIMIT_NOFILE, &limit) == 0;
+    throw DeviceError(
+        std::string("The kernel's shared object can't be loaded: ") +
+            (is_own ? formatted("this process has as many open files as it may, {}. Close some, or raise the "
+                                "limit (ulimit -n).",
+                                limit.rlim_cur)
+                    : "the system has as many open files as it may (sysctl fs.file-max)."),
+        "open", reason);
+}
+
 std::string text_of(Dim3 extent) { return formatted("{}x{}x{}", extent.x, extent.y, extent.z); }
 
 /// Its constructors run: the kernel's code, but no thread of a launch.
@@ -60,11 +77,7 @@ class LoadingObject final : public KernelRunner {
 }  // namespace
 
 KernelObject::KernelObject(Bytes bytes)
-    : bytes_(std::move(bytes)), variables_(declared_variables(bytes_)), static_shared_(bytes_) {
-    file_ = FileDescriptor(::memfd_create("kiln-kernel", MFD_CLOEXEC));
-    if (file_ && !write_all(file_.value(), bytes_)) file_.reset();
-    if (file_) name_ = formatted("/proc/self/fd/{}", file_.value());
-}
+    : file_(std::move(bytes)), variables_(declared_variables(file_.bytes())), static_shared_(file_.bytes()) {}
 
 void KernelObject::load_now() {
     const ForkDelay while_it_begins;
@@ -72,27 +85,39 @@ void KernelObject::load_now() {
     // then: compilers link one that flushes denormal numbers to zero where the options say fast mathematics.
     const FloatEnvironment stays;
     std::string problems;
-    if (file_) {
-        handle_ = ::dlopen(name_.c_str(), RTLD_NOW | RTLD_LOCAL);
-        if (handle_ == nullptr) problems = ::dlerror();
-    }
-    if (handle_ != nullptr) return finish_load();
+    load_from_memory(problems);
     // No memfd, no /proc, or a system that runs nothing from memory.
-    file_.reset();
-    try {
-        const TemporaryDirectory directory;
-        name_ = (directory.path() / "kernel.so").string();
-        write_text(name_, {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()});
-        handle_ = ::dlopen(name_.c_str(), RTLD_NOW | RTLD_LOCAL);
-        if (handle_ == nullptr) problems += (problems.empty() ? "" : "; ") + std::string(::dlerror());
-    } catch (const std::exception& exception) {
-        problems += (problems.empty() ? "" : "; ") + std::string(exception.what());
-    }
+    if (handle_ == nullptr) load_from_directory(problems);
     if (handle_ == nullptr) {
         throw DeviceError("The system's loader rejected the kernel's shared object: " + problems + ".",
                           "dlopen");
     }
-    finish_load();
+    static_shared_.loaded(handle_);
+}
+
+void KernelObject::load_from_memory(std::string& problems) {
+    const FileDescriptor memory(::memfd_create("kiln-kernel", MFD_CLOEXEC));
+    if (!memory) return check_more_files();
+    if (!write_all(memory.value(), file_.bytes())) return;
+    const std::string name = file_.name(memory);
+    handle_ = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle_ != nullptr) return file_.use(memory);
+    problems = ::dlerror();
+    if (problems.starts_with(name)) problems.replace(0, name.size(), "kernel.so");
+    if (!FileDescriptor(::dup(memory.value()))) check_more_files();
+}
+
+void KernelObject::load_from_directory(std::string& problems) {
+    try {
+        const TemporaryDirectory directory;
+        const std::string name = (directory.path() / "kernel.so").string();
+        const Bytes& bytes = file_.bytes();
+        write_text(name, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+        handle_ = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+        if (handle_ == nullptr) problems += (problems.empty() ? "" : "; ") + std::string(::dlerror());
+    } catch (const std::exception& exception) {
+        problems += (problems.empty() ? "" : "; ") + std::string(exception.what());
+    }
 }
 
 // The loader finds only what is exported, as are C++'s template variables. The others lie as far from the object's start as the file says.
@@ -110,11 +135,6 @@ KernelObject::~KernelObject() {
     if (handle_ == nullptr) return;
     const ForkDelay while_it_ends;
     ::dlclose(handle_);
-    // An object with process-wide unique symbols stays loaded, and so keeps its name.
-    if (void* still_there = ::dlopen(name_.c_str(), RTLD_LAZY | RTLD_NOLOAD)) {
-        ::dlclose(still_there);
-        file_.release();
-    }
 }
 
 HostModule::HostModule(const Binary& binary, const DeviceInfo& device,

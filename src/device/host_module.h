@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "base/file.h"
+#include "base/kernel_file.h"
 #include "device/driver.h"
 #include "device/host_executor.h"
 #include "device/module_variables.h"
@@ -47,16 +47,12 @@ class KernelObject {
 
   private:
     void load_now();
-    void finish_load() {
-        static_shared_.loaded(handle_);
-        bytes_ = {};
-    }
+    /// From a file in memory, which is closed again. Appends to `problems` why it can't be, and throws where the process may
+    /// open no more files.
+    void load_from_memory(std::string& problems);
+    void load_from_directory(std::string& problems);
 
-    // The loader knows a library by its name, here /proc/self/fd/N: N must not be given to another
-    // file while the library is loaded. A child process that loads it has the same.
-    FileDescriptor file_;
-    std::string name_;
-    Bytes bytes_;  ///< until it is loaded
+    KernelFile file_;
     void* handle_ = nullptr;
     std::vector<DeclaredVariable> variables_;
     StaticShared static_shared_;

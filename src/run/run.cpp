@@ -11,6 +11,7 @@
 #include <set>
 
 #include "base/no_cancel.h"
+#include "base/number_range.h"
 #include "run/inputs.h"
 #include "run/isolated.h"
 #include "run/launch_timer.h"
@@ -23,6 +24,7 @@ namespace {
 
 constexpr int kIterations = 20;
 constexpr int kWarmUp = 5;
+constexpr int kMostLaunches = 1'000'000;
 
 /// The plan of a run, made before anything is built or allocated.
 struct Plan {
@@ -168,6 +170,8 @@ struct Runner::State {
         if (options.sample_elements == 0)
             throw UsageError(
                 "RunOptions::sample_elements is 0: such a sample checks nothing; Check::none says so.");
+        if (options.iterations) check_range("RunOptions::iterations", *options.iterations, 1, kMostLaunches);
+        if (options.warm_up) check_range("RunOptions::warm_up", *options.warm_up, 0, kMostLaunches);
         if (!options.gemm) return variant.problem(options.sizes, options.test_sizes);
         if (auto problem = gemm_problem(variant, options.sizes, options.test_sizes))
             return *std::move(problem);

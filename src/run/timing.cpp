@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Timing of launches, and the flush of the L2 cache.
+#include <kiln/error.h>
 #include <kiln/timing.h>
 
 #include <algorithm>
 #include <limits>
 
+#include "base/number_range.h"
 #include "run/launch_timer.h"
 
 namespace kiln {
@@ -37,6 +39,7 @@ extern "C" __global__ void push_out(int count, float* data, float never) {
 inline namespace KILN_ABI {
 
 TimeSummary summarise(std::vector<double> times_ms) {
+    if (times_ms.empty()) throw UsageError("there are no times to summarise; time one launch or more.");
     std::sort(times_ms.begin(), times_ms.end());
     const std::size_t count = times_ms.size();
     const double median = (times_ms[(count - 1) / 2] + times_ms[count / 2]) / 2;
@@ -68,6 +71,8 @@ void CacheFlusher::flush(const Stream& stream) {
 std::vector<double> time_launches(const Device& device, const Stream& stream, int warm_up, int iterations,
                                   const std::function<void()>& launch,
                                   const std::function<void()>& before_each) {
+    check_range("the number of launches to warm up", warm_up, 0, std::numeric_limits<int>::max());
+    check_range("the number of timed launches", iterations, 1, std::numeric_limits<int>::max());
     for (int i = 0; i < warm_up; ++i) launch();
     stream.synchronize();
     return time_interleaved(device, stream, {&launch, 1}, iterations, before_each).front();

@@ -13,6 +13,7 @@
 #include "base/arch_facts.h"
 #include "base/config.h"
 #include "base/host_arch.h"
+#include "base/number_range.h"
 #include "base/words.h"
 #include "device/driver.h"
 #include "format/format.h"
@@ -95,6 +96,9 @@ Backend choose_backend(const ServiceOptions& options) {
 
 WorkerLimits worker_limits(const ServiceOptions& options) {
     WorkerLimits limits;
+    // 0 is not set.
+    if (options.workers != 0)
+        check_range("ServiceOptions::workers", options.workers, 1, config::kMostWorkers);
     limits.workers = options.workers > 0 ? options.workers : config::workers();
     if (limits.workers <= 0)
         limits.workers = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));

@@ -303,10 +303,13 @@ Binary BinaryBuilder::compile(const Request& request) {
                                  missing_header_advice(*header, includes_.directories(request.source)),
                              rejected->log());
         }
-        if (dynamic_cast<const std::system_error*>(&error) == nullptr) throw;
-        std::throw_with_nested(
-            BuildError(file + " can't be compiled: " + error.what() +
-                       ". Compilers need a directory for temporary files; TMPDIR names another."));
+        const auto* const of_system = dynamic_cast<const std::system_error*>(&error);
+        if (of_system == nullptr) throw;
+        const std::string remedy =
+            of_system->code() == std::errc::too_many_files_open
+                ? "Close some files, or raise the process's limit (ulimit -n)."
+                : "Compilers need a directory for temporary files; TMPDIR names another.";
+        std::throw_with_nested(BuildError(file + " can't be compiled: " + error.what() + ". " + remedy));
     }
 }
 

@@ -22,7 +22,7 @@
 namespace kiln {
 namespace {
 
-// One descriptor is held per loaded host kernel, and a few per compile.
+// A few descriptors are held per compile.
 constexpr rlim_t kEnoughFiles = 1024;
 constexpr std::uint64_t kEnoughTemporary = std::uint64_t{256} << 20;
 
@@ -225,7 +225,7 @@ void examine_workers(const ServiceOptions& options, Findings& findings) {
 
 void examine_limits(const ServiceOptions& options, Findings& findings) {
     const rlim_t files = soft_limit(RLIMIT_NOFILE);
-    const std::string files_text = limit_text(files) + "; each loaded host kernel holds one";
+    const std::string files_text = limit_text(files) + "; each compile holds a few";
     if (files < kEnoughFiles)
         findings.note(
             "limits", "open files", files_text,

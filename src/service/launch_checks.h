@@ -23,7 +23,7 @@ class LaunchChecks {
   public:
     explicit LaunchChecks(const Variant& variant);
 
-    /// arguments: as for Variant::grid. Throws VariantError for a size that its `multiple` or `at_most` does not allow;
+    /// arguments: as for Variant::grid. Throws VariantError for a size that is negative or that its `multiple` or `at_most` does not allow;
     /// UsageError, naming the argument, for an address that is null or not aligned and whose tensor has elements.
     void check(const Variant& variant, void* const* arguments) const {
         if (sizes_ != nullptr) check_sizes(variant, arguments);

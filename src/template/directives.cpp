@@ -4,8 +4,11 @@
 #include <kiln/error.h>
 
 #include <algorithm>
+#include <array>
+#include <deque>
 #include <iterator>
 
+#include "base/preprocessor_reader.h"
 #include "base/words.h"
 #include "format/format.h"
 
@@ -37,16 +40,47 @@ std::vector<std::string> directive_names() {
     return names;
 }
 
-/// use: of each line, where its directive begins in it, and its number.
+/// Where comments of one line begin that are on no line with anything else, in their order.
+std::vector<std::size_t> line_comments(std::string_view text) {
+    constexpr auto kRaw = std::to_array<std::string_view>({"R", "LR", "uR", "UR", "u8R"});
+    std::deque<std::string> joined;
+    PreprocessorReader reader(text, joined);
+    std::vector<std::size_t> places;
+    bool line_starts = true;
+    while (reader.peek(), !reader.at_end()) {
+        const std::size_t place = reader.position();
+        const char c = reader.peek();
+        if (line_starts && text.substr(place).starts_with("//")) places.push_back(place);
+        if (c == '/' && reader.take_comment()) continue;
+        if (c != '\n' && !is_blank(c)) line_starts = false;
+        if (is_digit(c)) {
+            reader.skip_number();
+        } else if (is_word_part(c)) {
+            const std::string_view word = reader.word();
+            if (reader.peek() == '"' && std::ranges::find(kRaw, word) != kRaw.end())
+                static_cast<void>(reader.raw_string());
+        } else {
+            reader.take();
+            if (c == '"' || c == '\'') static_cast<void>(reader.literal(c));
+            if (c == '\n') line_starts = true;
+        }
+    }
+    return places;
+}
+
+/// use: of each line that is a directive, where it begins in the line, and the line's number. In comments of several lines and in
+/// strings there are none.
 template <class Use>
 void each_line(std::string_view text, const Use& use) {
+    const std::vector<std::size_t> comments = line_comments(text);
     int line_number = 1;
     for (std::size_t begin = 0; begin < text.size(); ++line_number) {
         const std::size_t end = std::min(text.find('\n', begin), text.size());
         const std::string_view line = text.substr(begin, end - begin);
-        begin = end + 1;
         const std::size_t mark = std::min(line.find_first_not_of(kBlanks), line.size());
-        if (line.substr(mark).starts_with(kDirectiveMark))
+        const bool is_comment = std::ranges::binary_search(comments, begin + mark);
+        begin = end + 1;
+        if (is_comment && line.substr(mark).starts_with(kDirectiveMark))
             use(line, mark + kDirectiveMark.size(), line_number);
     }
 }

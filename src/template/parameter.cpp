@@ -125,14 +125,11 @@ std::optional<int> type_code(const Parameter& parameter, std::string_view name) 
     return same ? same : code;
 }
 
-/// The float that this value is, without any rounding.
-std::optional<float> exact_float(const Value& value) {
+/// An integer is rounded, as one that is written as text is.
+std::optional<float> nearest_float(const Value& value) {
     if (value.is_float() && std::isfinite(value.as_float())) return value.as_float();
     if (!value.is_int()) return std::nullopt;
-    const auto nearest = static_cast<float>(value.as_int());
-    // 2^63 itself does not fit back.
-    if (nearest >= 0x1p63f || static_cast<std::int64_t>(nearest) != value.as_int()) return std::nullopt;
-    return nearest;
+    return static_cast<float>(value.as_int());
 }
 
 /// Written by a person or by Code::text(). nullopt: `why` says what is wrong.
@@ -174,6 +171,15 @@ std::string shortest(float value) {
 }
 
 }  // namespace
+
+// What is out of the range of float stays text, which is read as any other.
+Value::Value(double value) : value_(static_cast<float>(value)) {
+    const float rounded = as_float();
+    const bool is_lost = float_code(rounded) == 0 ? value != 0 : !std::isfinite(rounded);
+    if (!is_lost || !std::isfinite(value)) return;
+    char digits[32];
+    value_ = std::string(std::begin(digits), std::to_chars(std::begin(digits), std::end(digits), value).ptr);
+}
 
 Code::Code(std::string body) : data_(std::make_shared<const Data>(Data{std::move(body), {}, {}, {}})) {}
 
@@ -253,7 +259,7 @@ std::optional<std::int64_t> encode(const Parameter& parameter, const Value& valu
             if (value.is_type()) return type_code(parameter, value.as_type());
             break;
         case ParameterKind::real:
-            if (const auto number = exact_float(value)) return float_code(*number);
+            if (const auto number = nearest_float(value)) return float_code(*number);
             break;
         case ParameterKind::code:
             if (value.is_code()) return code_of(value.as_code());

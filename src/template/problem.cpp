@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Variant::problem: sizes in the order of their lines, then what depends on them.
+// Variant::problem: sizes in the order of their lines, then what depends on them. The extents of its tensors alone, too.
 #include <kiln/error.h>
+#include <kiln/extents.h>
 #include <kiln/template.h>
 
 #include <algorithm>
@@ -68,6 +69,32 @@ Range exact_range(std::string_view type) {
     return range;
 }
 
+/// What a node of a folded expression is a product of; not one where it is anything else.
+ExtentRule rule_of(const Expression& folded, const Node& node, const Signature& signature) {
+    const auto operand = [&](std::size_t i) -> const Node& {
+        return folded.nodes()[static_cast<std::size_t>(node.operands[i])];
+    };
+    switch (node.operation) {
+        case Operator::constant:
+            return {node.value >= 0, node.value, {}};
+        case Operator::argument:
+            return {true, 1, {signature.arguments[static_cast<std::size_t>(node.value)].name}};
+        case Operator::select:
+            if (operand(0).operation != Operator::constant) return {};
+            return rule_of(folded, operand(operand(0).value != 0 ? 1 : 2), signature);
+        case Operator::multiply: {
+            ExtentRule left = rule_of(folded, operand(0), signature);
+            const ExtentRule right = rule_of(folded, operand(1), signature);
+            left.is_product = left.is_product && right.is_product &&
+                              !__builtin_mul_overflow(left.factor, right.factor, &left.factor);
+            left.sizes.insert(left.sizes.end(), right.sizes.begin(), right.sizes.end());
+            return left.is_product ? left : ExtentRule{};
+        }
+        default:
+            return {};
+    }
+}
+
 /// Computes one problem of a variant.
 class ProblemMaker {
   public:
@@ -92,15 +119,38 @@ class ProblemMaker {
     }
 
     Problem make() {
+        if (!lines_.undeclared.empty()) refuse_undeclared();
         check_given();
         check_sizes();
-        for (std::size_t i = 0; i < lines_.tensors.size(); ++i)
-            if (data_.places[lines_.tensor_lines[i].argument])
-                problem_.tensors.push_back(tensor(lines_.tensors[i], lines_.tensor_lines[i]));
+        for_tensors([&](const TensorArgument& argument, const TensorLine& line) {
+            problem_.tensors.push_back(tensor(argument, line));
+        });
         if (lines_.flops) problem_.flops = not_negative(*lines_.flops, "the number of operations");
         problem_.bytes =
             lines_.bytes ? not_negative(*lines_.bytes, "the number of bytes") : bytes_of_tensors();
         return std::move(problem_);
+    }
+
+    std::vector<TensorExtents> extents() {
+        check_given();
+        check_sizes();
+        std::vector<TensorExtents> made;
+        for_tensors([&](const TensorArgument& argument, const TensorLine& line) {
+            made.push_back({argument.name, extents(argument, line)});
+        });
+        return made;
+    }
+
+    std::vector<TensorExtentRules> rules() const {
+        std::vector<TensorExtentRules> made;
+        for_tensors([&](const TensorArgument& argument, const TensorLine& line) {
+            TensorExtentRules& rules = made.emplace_back(TensorExtentRules{argument.name, {}});
+            for (const ExpressionPtr& extent : line.extents) {
+                const Expression folded = extent->fold(environment_);
+                rules.extents.push_back(rule_of(folded, folded.root(), front_matter_.signature));
+            }
+        });
+        return made;
     }
 
     /// Throws VariantError for a size that is not as its line says.
@@ -145,8 +195,22 @@ class ProblemMaker {
                "output, inout or scratch, and other values are better parameters");
     }
 
+    /// Those that the variant has.
+    template <class Visit>
+    void for_tensors(const Visit& visit) const {
+        for (std::size_t i = 0; i < lines_.tensors.size(); ++i)
+            if (data_.places[lines_.tensor_lines[i].argument])
+                visit(lines_.tensors[i], lines_.tensor_lines[i]);
+    }
+
+    std::vector<std::int64_t> extents(const TensorArgument& argument, const TensorLine& line) const {
+        std::vector<std::int64_t> made;
+        for (const ExpressionPtr& extent : line.extents)
+            made.push_back(not_negative(*extent, "an extent of " + argument.name));
+        return made;
+    }
+
     void check_given() const {
-        if (!lines_.undeclared.empty()) refuse_undeclared();
         for (const auto& [name, value] : given_) {
             if (std::ranges::find(lines_.sizes, name, &SizeArgument::name) != lines_.sizes.end()) continue;
             std::vector<std::string> names;
@@ -238,8 +302,7 @@ class ProblemMaker {
         made.reference = argument.reference;
         made.exact = argument.exact && has_default_code();
         made.any_order = argument.any_order;
-        for (const ExpressionPtr& extent : line.extents)
-            made.extents.push_back(not_negative(*extent, "an extent of " + made.name));
+        made.extents = extents(argument, line);
         std::int64_t count = 0;
         try {
             count = made.count();
@@ -332,6 +395,18 @@ void check_sizes(const Variant& variant, const Sizes& sizes) {
 Problem Variant::problem(const Sizes& given, bool test) const {
     return ProblemMaker(*data_, given, test).make();
 }
+
+inline namespace KILN_ABI {
+
+std::vector<TensorExtentRules> tensor_extent_rules(const Variant& variant) {
+    return ProblemMaker(VariantAccess::data(variant), {}, false).rules();
+}
+
+std::vector<TensorExtents> tensor_extents(const Variant& variant, const Sizes& sizes) {
+    return ProblemMaker(VariantAccess::data(variant), sizes, false).extents();
+}
+
+}  // namespace KILN_ABI
 
 std::vector<InputPattern> Variant::input_patterns(const Sizes& sizes) const {
     return ProblemMaker(*data_, sizes, false).patterns();

@@ -25,7 +25,7 @@ SizeLimits::SizeLimits(const Variant& variant) {
         };
         set(line.multiple, 1, computed.of.multiple, computed.multiple);
         set(line.most, 0, computed.of.most, computed.most);
-        if (line.multiple || line.most) limits_.push_back(computed.of);
+        limits_.push_back(computed.of);
         if (computed.multiple || computed.most) computed_.push_back(std::move(computed));
     }
 }

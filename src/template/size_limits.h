@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SizeLimits: whether the sizes of a launch are what the `multiple` and `at_most` of their lines ask for. What does not
+// SizeLimits: whether the sizes of a launch are not negative and what the `multiple` and `at_most` of their lines ask for. What does not
 // depend on other arguments is computed once, so that a launch compares numbers.
 #pragma once
 
@@ -17,12 +17,12 @@
 
 namespace kiln {
 
-/// Immutable. Of the sizes of a variant that have a limit.
+/// Immutable. Of the sizes of a variant.
 class SizeLimits {
   public:
     explicit SizeLimits(const Variant& variant);
 
-    /// No size of this variant has one.
+    /// This variant has no sizes.
     bool empty() const { return limits_.empty(); }
 
     /// arguments: as for Variant::grid. Throws VariantError, naming the size, what it is and what it has to be.
@@ -52,6 +52,7 @@ class SizeLimits {
     };
 
     static bool is_multiple(std::int64_t value, std::int64_t of) {
+        if (of == 1) return true;
         std::int64_t remainder = 0;
         Failure::Reason never{};
         arithmetic::divide(value, of, remainder, never);

@@ -8,6 +8,7 @@
 #include <future>
 
 #include "base/no_cancel.h"
+#include "base/number_range.h"
 #include "format/format.h"
 #include "run/reference.h"
 #include "tune/candidate_runner.h"
@@ -19,6 +20,7 @@
 namespace kiln {
 namespace {
 
+constexpr int kMostFinalists = 1'000'000;
 constexpr double kMostSeconds = 1e9;  // what a clock counts in nanoseconds ends at nine times as many
 
 void check_templates(std::span<const Template> templates, const TuneOptions& options) {
@@ -26,6 +28,7 @@ void check_templates(std::span<const Template> templates, const TuneOptions& opt
     if (options.shards == 0 || options.shard >= options.shards)
         throw UsageError(
             formatted("shard {} of {} does not exist: shards count from 0.", options.shard, options.shards));
+    check_range("TuneOptions::finalists", options.finalists, 1, kMostFinalists);
     if (!(options.budget_seconds <= kMostSeconds))
         throw UsageError(formatted("the budget is {} seconds; it is a number of seconds up to {}.",
                                    options.budget_seconds, kMostSeconds));

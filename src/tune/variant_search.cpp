@@ -326,7 +326,7 @@ void VariantSearch::keep_best(std::size_t most) {
 }
 
 void VariantSearch::compare(Clock::time_point until) {
-    const auto finalists = static_cast<std::size_t>(std::max(options_.finalists, 1));
+    const auto finalists = static_cast<std::size_t>(options_.finalists);
     int launches = kRoundLaunches;
     while (!stopping() && timed_.size() > finalists && Clock::now() < until) {
         const std::size_t before = timed_.size();

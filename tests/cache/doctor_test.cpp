@@ -10,6 +10,7 @@
 
 #include "admin_support.h"
 #include "redis_server.h"
+#include "rejected.h"
 #include "scoped_variable.h"
 #include "service/doctor_parts.h"
 
@@ -112,6 +113,16 @@ TEST_F(Doctor, AWorkerProgramThatIsNotThereIsAProblemWhereItWasNamed) {
     std::filesystem::permissions(home.path() / "worker", std::filesystem::perms::owner_read);
     expect(find(examine_workers, service_options(), "workers", "kiln-compile-worker"), FindingStatus::problem,
            "can't be run");
+}
+
+TEST_F(Doctor, AServiceHasAsManyWorkersAsTheEnvironmentMaySay) {
+    for (const int workers : {-7, 1025, 1 << 30}) {
+        auto options = service_options();
+        options.workers = workers;
+        EXPECT_THAT(test::rejected<UsageError>([&] { const Service service(options); }),
+                    testing::HasSubstr("ServiceOptions::workers must be an integer from 1 to 1024; " +
+                                       std::to_string(workers)));
+    }
 }
 
 TEST_F(Doctor, BadNumbersInTheEnvironmentAreProblemsWhichNameThem) {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The service on the host backend: origins, single flight, failures, damage, argument checks.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <kiln/kiln.h>
+#include <sys/resource.h>
 
 #include <atomic>
 #include <filesystem>
@@ -185,6 +187,26 @@ TEST_F(ServiceTest, NoPlaceForTemporaryFilesIsABuildError) {
     const auto variant = service.parse(kScale, "scale.cu").variant();
     const ScopedVariable temporary("TMPDIR", "/proc");
     EXPECT_THROW(service.build<ScaleFn>(variant), BuildError);
+}
+
+TEST_F(ServiceTest, ABuildForWhichNoFileCanBeOpenedNamesTheLimit) {
+    Service service(options());
+    service.build<ScaleFn>(service.parse(kScale, "scale.cu").variant());
+    const auto variant = service.parse(std::string(kScale) + "// another\n", "scale.cu").variant();
+    rlimit usual{};
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &usual), 0);
+    rlimit limit = usual;
+    limit.rlim_cur = static_cast<rlim_t>(FileDescriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC)).value());
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+    std::string error;
+    try {
+        service.build<ScaleFn>(variant);
+    } catch (const BuildError& problem) {
+        error = problem.what();
+    }
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &usual), 0);
+    EXPECT_NE(error.find("ulimit -n"), std::string::npos) << error;
+    EXPECT_EQ(error.find("TMPDIR"), std::string::npos) << error;
 }
 
 TEST_F(ServiceTest, ADirectoryOfTemplatesGoesBeforeTheBuiltInOnes) {

@@ -259,6 +259,16 @@ int main(int argc, char** argv) {
     REJECTED(kiln_kernel_symbol(kernel, "weights", NULL, NULL), "weights");
     REJECTED(kiln_kernel_launch(kernel, NULL, NULL, three, 3), "3 arguments are given, and the kernel has 2");
     REJECTED(kiln_kernel_launch(kernel, NULL, NULL, NULL, 2), "arguments is NULL");
+    two[1] = NULL;
+    REJECTED(kiln_kernel_launch(kernel, NULL, NULL, two, 2), "kiln_kernel_launch: arguments[1] is NULL");
+    two[1] = &data;
+    n = -4;
+    if (kiln_kernel_launch(kernel, NULL, NULL, two, 2) != KILN_ERROR_VARIANT ||
+        strstr(kiln_last_message(), "the size n = -4 can't be negative") == NULL) {
+        fprintf(stderr, "misuse.c:%d: %s\n", __LINE__, kiln_last_message());
+        ++failures;
+    }
+    n = 4;
     REJECTED(kiln_kernel_launch(kernel, NULL, &launch_options, two, 2),
              "the size of a kiln_launch_options is 0");
     launch_options.size = sizeof launch_options;
@@ -292,6 +302,8 @@ int main(int argc, char** argv) {
     REJECTED(kiln_operation_create(service, "gemm", NULL, 0, &operation_options, &operation),
              "when_missing is 5");
     OK(kiln_operation_create_of(service, of, NULL, 0, NULL, &operation));
+    two[1] = NULL;
+    REJECTED(kiln_operation_launch(operation, NULL, NULL, two, 2), "kiln_operation_launch: arguments[1] is NULL");
     REJECTED(kiln_operation_prepare(operation, NULL, 2), "shapes is NULL");
     REJECTED(kiln_operation_tune(operation, -1, NULL), "may not be negative");
 

@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Loading and launching on the host: what is rejected, many modules, many threads, a forked child.
+#include <fcntl.h>
 #include <gmock/gmock.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <deque>
+#include <filesystem>
+#include <iterator>
 #include <thread>
 #include <vector>
 
@@ -170,6 +176,63 @@ TEST(HostModule, LoadsAndUnloadsManyInARow) {
         std::vector<int> out(10);
         kernel({4, 1, 1}, {4, 1, 1}, 0, 10, out.data());
         ASSERT_THAT(out, testing::Each(i % 3 + 1)) << i;
+    }
+}
+
+// The file of the kernel that was loaded is closed again, and names are none of objects before: descriptors, and addresses of
+// what was unloaded, are given again.
+TEST(HostModule, NeedsNoDescriptorOnceItIsLoaded) {
+    const auto descriptors = [] {
+        return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
+    };
+    const Device device = test::open_host();
+    std::vector<Binary> binaries;
+    for (int i = 0; i < 4; ++i) binaries.push_back(test::compile_for_host(adds(i + 1)));
+    const HostKernel first(binaries[0], device);
+    std::vector<int> out(10);
+    first({4, 1, 1}, {4, 1, 1}, 0, 10, out.data());
+    const auto before = descriptors();
+    std::atomic<int> wrong{0};
+    std::deque<HostKernel> kernels;
+    for (int i = 0; i < 200; ++i) kernels.emplace_back(binaries[i % 4], device);
+    EXPECT_EQ(descriptors(), before);
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t) {
+        threads.emplace_back([&, t] {
+            for (int i = 0; i < 50; ++i) {
+                const HostKernel own(binaries[(i + t) % 4], device);
+                std::vector<int> of_own(10);
+                own({4, 1, 1}, {4, 1, 1}, 0, 10, of_own.data());
+                for (const int v : of_own) wrong += v != (i + t) % 4 + 1;
+            }
+        });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(wrong, 0);
+    for (int i = 0; i < 200; ++i) {
+        std::ranges::fill(out, 0);
+        kernels[static_cast<std::size_t>(i)]({4, 1, 1}, {4, 1, 1}, 0, 10, out.data());
+        ASSERT_THAT(out, testing::Each(i % 4 + 1)) << i;
+    }
+    EXPECT_EQ(descriptors(), before);
+}
+
+TEST(HostModule, WithoutDescriptorsTheErrorNamesTheLimit) {
+    const Device device = test::open_host();
+    const Binary binary = test::compile_for_host(adds(1));
+    rlimit usual{};
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &usual), 0);
+    // The file in memory can't be opened; and it can, and then not by the loader.
+    for (const int free : {0, 1}) {
+        const FileDescriptor next(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+        rlimit limit = usual;
+        limit.rlim_cur = static_cast<rlim_t>(next.value() + 1 + free);
+        ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+        const std::string error =
+            test::rejected<DeviceError>([&] { static_cast<void>(device.driver()->load(binary)); });
+        ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &usual), 0);
+        EXPECT_THAT(error, HasSubstr("as many open files as it may, " + std::to_string(limit.rlim_cur)));
+        EXPECT_THAT(error, HasSubstr("ulimit -n"));
     }
 }
 

@@ -440,6 +440,30 @@ TEST_F(Export, ANameThatCDoesNotTakeIsAnError) {
     }
 }
 
+TEST_F(Export, WithoutReferencesEachVariantHasAFunction) {
+    Service service(options("gfx90a"));
+    const auto text_of = [&](const std::string& by) {
+        const Template of = service.parse(
+            "// f: for tests.\n//@ kernel f\n//@ param A int in 1..8 = 2\n//@ param B int in 1..8 = 2\n"
+            "//@ block 64\n//@ grid 1\n//@ size rows = 1\n//@ size cols = 1\n//@ input x [rows, cols]\n"
+            "//@ output y [rows, cols]" +
+                by +
+                "\n#include \"kiln/device.h\"\nextern \"C\" __global__ void f(int rows, int cols, const "
+                "float* x, float* y) { *y = A * *x; }\n",
+            "f.cu");
+        Binary none;
+        none.kind = BinaryKind::code_object;
+        none.entry = "f";
+        none.bytes = std::vector<std::byte>(5);
+        std::vector<ExportedVariant> exported;
+        for (const int a : {2, 3}) exported.push_back({of.variant({{"A", a}}), none});
+        return export_c(service, exported, {})[0].text;
+    };
+    EXPECT_THAT(text_of(""), testing::AllOf(HasSubstr("int kiln_f_A_2(void* kiln_stream, "),
+                                            HasSubstr("int kiln_f_A_3(void* kiln_stream, ")));
+    EXPECT_THAT(text_of(" by softmax_reference"), HasSubstr("int kiln_f(void* kiln_stream, "));
+}
+
 TEST_F(Export, EveryProblemHasAFunction) {
     std::vector<ExportedVariant> exported;
     Service service(options("gfx90a"));

@@ -340,6 +340,31 @@ TEST_F(RunCheck, ASampleHasAsManyElementsAsAskedFor) {
                 HasSubstr("sample_elements is 0"));
 }
 
+TEST_F(RunCheck, ThereIsATimedLaunchAndNoNegativeNumberOfOthers) {
+    add_doubling_reference();
+    const auto problem = [&](std::optional<int> warm_up, std::optional<int> iterations) {
+        RunOptions options = once({{"n", 100}});
+        options.time = true;
+        options.warm_up = warm_up;
+        options.iterations = iterations;
+        return rejected<UsageError>([&] { run(doubling(kRight), options); });
+    };
+    EXPECT_EQ(
+        problem(0, 0),
+        "RunOptions::iterations must be an integer from 1 to 1000000; 0 is too small, the nearest is 1.");
+    EXPECT_THAT(problem(0, -1), HasSubstr("iterations must be an integer from 1 to 1000000; -1 is"));
+    EXPECT_THAT(problem(0, 1'000'001), HasSubstr("1000001 is too large, the nearest is 1000000."));
+    EXPECT_THAT(problem(-1, 1), HasSubstr("RunOptions::warm_up must be an integer from 0 to 1000000; -1 is"));
+    EXPECT_THAT(rejected<UsageError>([] { static_cast<void>(summarise({})); }), HasSubstr("no times"));
+    Service service({.backend = Backend::host, .cache = std::nullopt});
+    for (const auto& [warm_up, iterations] : {std::pair(-1, 1), std::pair(0, 0), std::pair(0, -1)})
+        EXPECT_THAT(rejected<UsageError>([&] {
+                        static_cast<void>(time_launches(service.device(), service.stream(), warm_up,
+                                                        iterations, [] {}, {}));
+                    }),
+                    HasSubstr("must be an integer from"));
+}
+
 TEST_F(RunCheck, ASampleFindsAnyUnwrittenElement) {
     add_doubling_reference();
     RunOptions options = once({{"n", 300001}});

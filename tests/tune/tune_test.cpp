@@ -602,6 +602,10 @@ TEST_F(TuneHost, WhatNobodyChecksIsNotTuned) {
                                         "free.cu");
     EXPECT_THROW(static_cast<void>(tune(service(), std::span(&of, 1), {})), UsageError);
     EXPECT_THROW(static_cast<void>(tune(service(), {}, {})), UsageError);
+    TuneOptions nobody;
+    nobody.finalists = 0;
+    EXPECT_THAT(rejected<UsageError>([&] { static_cast<void>(tune(service(), std::span(&of, 1), nobody)); }),
+                HasSubstr("TuneOptions::finalists must be an integer from 1"));
 }
 
 }  // namespace

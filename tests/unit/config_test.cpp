@@ -124,6 +124,17 @@ TEST(Config, EveryVariableIsInTheTableOfTheDocs) {
     add_variables(listed, read_text_if_exists(root() / "docs/environment.md").value(),
                   [](std::string_view before, std::string_view) { return before.ends_with("\n| `"); });
     EXPECT_EQ(listed, read);
+    for (const std::string& one : config::other_variables()) known.insert(one);
+    EXPECT_EQ(listed, known) << "other_variables() has those of tests and scripts";
+}
+
+TEST(Config, VariablesOfTestsAndScriptsAreKnown) {
+    const ScopedVariable of_tests("KILN_TEST_CACHE_DIR", "/c"), of_scripts("KILN_MATRIX_DIR", "/m"),
+        mistyped("KILN_TEST_CACHE_DIRECTORY", "/c");
+    const std::vector<std::string> unknown = config::unknown_variables();
+    EXPECT_THAT(unknown, testing::Contains("KILN_TEST_CACHE_DIRECTORY"));
+    EXPECT_THAT(unknown,
+                testing::Not(testing::Contains(testing::AnyOf("KILN_TEST_CACHE_DIR", "KILN_MATRIX_DIR"))));
 }
 
 }  // namespace

@@ -76,6 +76,11 @@ TEST(FloatParameter, ValuesAndTexts) {
     EXPECT_EQ(text(3), "3");
     EXPECT_EQ(text(1e-3f), "0.001");
     EXPECT_EQ(text(16777216), "16777216");
+    EXPECT_EQ(text(16777217), "16777216") << "an integer too, as in a text";
+    EXPECT_EQ(text("16777217"), "16777216");
+    EXPECT_EQ(text(std::numeric_limits<int>::max()), text("2147483647"));
+    EXPECT_EQ(text(0.0), "0");
+    EXPECT_EQ(text(1e-45), "1e-45");
     EXPECT_EQ(text(std::numeric_limits<float>::denorm_min()), "1e-45");
     EXPECT_EQ(text(-std::numeric_limits<float>::max()), "-3.4028235e+38");
     for (const float value : {0.1f, -1e-45f, 3.4028235e38f, 1 / 3.0f, -0.75f, 1e10f}) {
@@ -113,8 +118,14 @@ TEST(FloatParameter, BadValues) {
     EXPECT_EQ(error(any, std::numeric_limits<float>::infinity()),
               "k: A = inf is not a finite float (1 by default)");
     EXPECT_THAT(error(any, std::numeric_limits<float>::quiet_NaN()), HasSubstr("is not a finite float"));
-    EXPECT_THAT(error(any, 1e300), HasSubstr("A = inf is not a finite float"));
-    EXPECT_THAT(error(any, 16777217), HasSubstr("A = 16777217 is not a finite float"));
+    for (const auto& [number, written] :
+         {std::pair(1e300, "1e+300"), std::pair(-1e39, "-1e+39"), std::pair(1e-300, "1e-300")}) {
+        EXPECT_EQ(error(any, number),
+                  "k: A = " + std::string(written) + " is out of the range of float (1 by default)");
+        EXPECT_EQ(error(any, written), error(any, number));
+    }
+    EXPECT_THAT(error(any, std::numeric_limits<double>::infinity()),
+                HasSubstr("A = inf is not a finite float"));
     EXPECT_THAT(error(any, "half"), HasSubstr("A = half is not a finite float"));
     EXPECT_THAT(error(any, true), HasSubstr("A = true is not a finite float"));
     EXPECT_EQ(error(listed, 0.75f), "k: A = 0.75 is not one of 0, 0.5, 1; the nearest is 0.5 or 1");

@@ -3,6 +3,7 @@
 // Every directive, and every error of front matter with its line and column.
 #include <chrono>
 
+#include "template/parameter.h"
 #include "template_support.h"
 
 namespace kiln {
@@ -192,6 +193,15 @@ TEST(FrontMatter, Summary) {
     EXPECT_EQ(summary("// a plain line\n"), "a plain line");
     EXPECT_EQ(summary("\n// SPDX-License-Identifier: MIT\n//\n// k: x\n"), "x");
     EXPECT_EQ(summary("int x;\n// k: too late\n"), "");
+}
+
+TEST(FrontMatter, LinesInLongerCommentsAndStringsAreNone) {
+    const Template of = make(
+        "/* as before:\n//@ param OLD int in 1..8 = 4\n   */ int a = '\"';\n"
+        "const char* text = R\"x(\n//@ nonsense\n)\" // )x\";\n//@ nonsense\n)x\";\n"
+        "// it's a comment /* of one line\n//@ param NEW int in 1..8 = 4\n/* */\n"
+        "const char* also = \"/*\";\n  //@ param LAST int in 1..8 = 4\n");
+    EXPECT_THAT(parameter_names(of.parameters()), testing::ElementsAre("NEW", "LAST"));
 }
 
 TEST(FrontMatter, OnlyText) {

@@ -2,6 +2,8 @@
 //
 // What a launch works on: the lines as they are described, and the problems and tensor maps that they come
 // to.
+#include <kiln/extents.h>
+
 #include "template/tensor_maps.h"
 #include "template_support.h"
 
@@ -347,6 +349,47 @@ TEST(Problem, WhatCannotBeComputed) {
             parsed.variant().problem();
         }),
         HasSubstr("k: the default of m, n / (n - 1), can't be computed, since n / (n - 1) divides by zero"));
+}
+
+ExtentRule product(std::int64_t factor, std::vector<std::string> sizes) {
+    return {true, factor, std::move(sizes)};
+}
+
+TEST(Extents, RulesAreProductsOfSizesOrNone) {
+    const Template of = make(
+        "//@ param S int in 1, 4 = 4\n//@ param SWAP bool = false\n//@ let WIDE = S * 2\n//@ size m = 3\n"
+        "//@ size n = 5\n"
+        "//@ output c [m, SWAP ? m : n, 7, 2 * m * (n * WIDE), max(m, n), m + 1, ceil_div(n, S), m - m * n, "
+        "m * m]\n");
+    const std::vector<TensorExtentRules> rules = tensor_extent_rules(of.variant());
+    ASSERT_EQ(rules.size(), 1u);
+    EXPECT_EQ(rules[0].name, "c");
+    const ExtentRule none;
+    EXPECT_THAT(rules[0].extents,
+                ElementsAre(product(1, {"m"}), product(1, {"n"}), product(7, {}), product(16, {"m", "n"}),
+                            none, none, none, none, product(1, {"m", "m"})));
+    EXPECT_EQ(tensor_extent_rules(of.variant({{"SWAP", true}}))[0].extents[1], product(1, {"m"}));
+}
+
+TEST(Extents, AreThoseOfTheProblemAlsoWhereItIsNotDeclaredWhole) {
+    const Template gather = Template::parse(gather_text(), "gather.cu");
+    const Problem problem = gather.variant().problem({{"rows", 9}, {"columns", 13}});
+    const std::vector<TensorExtents> extents =
+        tensor_extents(gather.variant(), {{"rows", 9}, {"columns", 13}});
+    ASSERT_EQ(extents.size(), problem.tensors.size());
+    for (std::size_t i = 0; i < extents.size(); ++i) {
+        EXPECT_EQ(extents[i].name, problem.tensors[i].name);
+        EXPECT_EQ(extents[i].extents, problem.tensors[i].extents);
+    }
+    const Variant partly = make("//@ size n = 5 multiple 2\n//@ output c [ceil_div(n, 4)]\n",
+                                "int n, float alpha, float* c, float* d")
+                               .variant();
+    EXPECT_FALSE(partly.origin().is_runnable());
+    const std::vector<TensorExtents> declared = tensor_extents(partly, {{"n", 10}});
+    ASSERT_EQ(declared.size(), 1u);
+    EXPECT_THAT(declared[0].extents, ElementsAre(3));
+    EXPECT_THAT(variant_error([&] { tensor_extents(partly, {{"n", 9}}); }), HasSubstr("a multiple of 2"));
+    EXPECT_THAT(variant_error([&] { tensor_extents(partly, {{"k", 9}}); }), HasSubstr("there is no size k"));
 }
 
 TEST(Problem, TensorCounts) {

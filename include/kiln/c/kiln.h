@@ -245,7 +245,7 @@ typedef struct kiln_service_options {
     size_t include_directory_count;          ///< of include_directories
     const kiln_cache_options* cache;         ///< NULL: defaults
     const char* record;  ///< a file for what is asked for, for `kiln cache pack --for`; may be NULL
-    int workers;         ///< processes that compile in the background; 0: KILN_WORKERS, else one per core
+    int workers;  ///< processes that compile in the background, up to 1024; 0: KILN_WORKERS, else one per core
     uint32_t compile_timeout_ms;   ///< of a compile in such a process; 0: 120000
     uint64_t worker_memory_bytes;  ///< that such a process may use; 0: 16 GiB
     kiln_text_function on_log;  ///< receives a line when something degraded; NULL: it goes to standard error

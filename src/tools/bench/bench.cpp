@@ -9,6 +9,7 @@
 #include <array>
 #include <set>
 
+#include "base/number_range.h"
 #include "base/stopwatch.h"
 #include "base/words.h"
 #include "bench/chip_state.h"
@@ -193,7 +194,10 @@ BenchReport begun(const BenchOptions& options, bench::Benchmark& benchmark) {
     return report;
 }
 
+constexpr int kMostRounds = 100'000;
+
 void check_drawing(const BenchOptions& options) {
+    if (options.rounds) check_range("BenchOptions::rounds", *options.rounds, 1, kMostRounds);
     if (options.draws < 1)
         throw UsageError(formatted("{} problems can't be drawn; draw 1 or more", options.draws));
     if (options.shards == 0 || options.shard >= options.shards)

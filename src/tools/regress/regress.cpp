@@ -96,6 +96,9 @@ class Regression {
     }
 
     void keep_shard(Group& group) const {
+        if (options_.shards == 0 || options_.shard >= options_.shards)
+            throw UsageError(formatted("shard {} of {} does not exist: shards count from 0", options_.shard,
+                                       options_.shards));
         std::uint64_t place = 0;
         std::erase_if(group.variants,
                       [&](const Variant&) { return place++ % options_.shards != options_.shard; });
