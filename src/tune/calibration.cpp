@@ -306,7 +306,9 @@ Calibration Calibration::usual(const std::string& device, const std::string& arc
 
 std::vector<Calibration::Shipped*> Calibration::Shipped::of_arch(const std::string& arch,
                                                                  const std::string& device) {
-    static std::deque<Shipped> all(shipped_calibrations().begin(), shipped_calibrations().end());
+    // Never destroyed, since threads may work while a program ends.
+    static std::deque<Shipped>& all =
+        *new std::deque<Shipped>(shipped_calibrations().begin(), shipped_calibrations().end());
     std::vector<Shipped*> found;
     for (Shipped& one : all)
         if (one.arch == arch) found.push_back(&one);

@@ -198,7 +198,7 @@ TEST(FrontMatter, Summary) {
 TEST(FrontMatter, LinesInLongerCommentsAndStringsAreNone) {
     const Template of = make(
         "/* as before:\n//@ param OLD int in 1..8 = 4\n   */ int a = '\"';\n"
-        "const char* text = R\"x(\n//@ nonsense\n)\" // )x\";\n//@ nonsense\n)x\";\n"
+        "const char* text = R\"x(\n//@ nonsense\n)\" // )y\";\n//@ nonsense\n)x\";\n"
         "// it's a comment /* of one line\n//@ param NEW int in 1..8 = 4\n/* */\n"
         "const char* also = \"/*\";\n  //@ param LAST int in 1..8 = 4\n");
     EXPECT_THAT(parameter_names(of.parameters()), testing::ElementsAre("NEW", "LAST"));
