@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <ranges>
 #include <set>
 #include <string>
 #include <string_view>
@@ -143,12 +142,12 @@ std::vector<MemoryRange> loaded_ranges(std::span<const std::byte> bytes, const v
     const auto elf = ElfView::open(bytes);
     if (!elf || ::dladdr(place, &info) == 0) return ranges;
     const auto base = reinterpret_cast<std::uint64_t>(info.dli_fbase);
-    std::vector<ElfSymbol> objects;
+    std::vector<ElfSymbol> objects, constants;
     for (const ElfSymbol& symbol : elf->symbols())
         if (symbol.type == STT_OBJECT && symbol.section != SHN_UNDEF) objects.push_back(symbol);
     std::ranges::sort(objects, {}, &ElfSymbol::address);
-    // kiln/host_record.h makes them so.
-    const auto is_constant = [](const ElfSymbol& symbol) { return symbol.visibility == STV_PROTECTED; };
+    for (const ElfSymbol& symbol : objects)
+        if (symbol.visibility == STV_PROTECTED) constants.push_back(symbol);  // by kiln/host_record.h
     for (const ElfSegment& part : elf->segments()) {
         if (part.type != PT_LOAD) continue;
         std::uint64_t begin = part.address;
@@ -157,7 +156,7 @@ std::vector<MemoryRange> loaded_ranges(std::span<const std::byte> bytes, const v
             if (up_to > begin) ranges.push_back({base + begin, up_to - begin, {}});
         };
         // Nothing is the kernel's between a constant and the next variable, which begins a page (src/compile/host_compiler.cpp).
-        for (const ElfSymbol& symbol : objects | std::views::filter(is_constant)) {
+        for (const ElfSymbol& symbol : constants) {
             const std::uint64_t behind = symbol.address + symbol.size;
             if (symbol.address < begin || behind > end) continue;
             constexpr std::uint64_t kPage = 4096;
@@ -168,7 +167,7 @@ std::vector<MemoryRange> loaded_ranges(std::span<const std::byte> bytes, const v
         }
         add(end);
     }
-    for (const ElfSymbol& symbol : objects | std::views::filter(is_constant))
+    for (const ElfSymbol& symbol : constants)
         ranges.push_back({base + symbol.address, symbol.size, declared_name(symbol.name), true});
     return ranges;
 }
