@@ -91,8 +91,8 @@ configure() {
     local directory=$1 log batch=()
     shift
     forget_copied "$directory"
-    # The fewer processors there are, the less is gained by many small units.
-    [ "$(nproc)" -gt 4 ] || batch=(-DKILN_BATCH=16)
+    # The fewer processors there are, the less is gained by many small units. What a folder has stays.
+    [ "$(nproc)" -gt 4 ] || [ -f "$directory/CMakeCache.txt" ] || batch=(-DKILN_BATCH=16)
     log=$(mktemp)
     if ! cmake -G Ninja -S . -B "$directory" ${batch[@]+"${batch[@]}"} "$@" >"$log" 2>&1; then
         cat "$log" >&2

@@ -388,6 +388,9 @@ KILN_HOOK void __ubsan_handle_type_mismatch_v1(void* data, unsigned long address
     kiln_host::type_mismatch(*static_cast<const kiln_host::UbsanTypeMismatch*>(data), address);
 }
 
+// Of __builtin_assume_aligned: each access is looked at by itself.
+KILN_HOOK void __ubsan_handle_alignment_assumption(void*, unsigned long, unsigned long, unsigned long) {}
+
 #if defined(__clang__)
 // Clang hands the copies of structs to these, by their own names up to version 14. Of their alignment nothing is known, so
 // what they really have is believed.

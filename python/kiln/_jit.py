@@ -23,7 +23,7 @@ from ._arrays import dtype_name, service_for
 from ._kiln import Kernel, Service, Template, Variant
 from ._locks import ForkSafeLock
 from ._services import default_service
-from ._values import key_of, plain
+from ._values import plain
 from .errors import UsageError, VariantError
 
 __all__ = ["Jit", "jit"]
@@ -76,7 +76,7 @@ class Jit:
         arrays = [x for x in (*args, *given.values()) if hasattr(x, "dtype") and hasattr(x, "shape")]
         service = service_for(arrays[0], self._service) if arrays else self._service
         chosen = plain(values)
-        key = (service, key_of(chosen), *given, *(x.dtype for x in arrays))
+        key = (service, repr(chosen), *given, *(x.dtype for x in arrays))
         found = self._kernels.get(key)
         if found is None:
             with self._lock.held():

@@ -8,13 +8,11 @@ queued on that library's current stream. Arrays that are not row-major are copie
 
 from __future__ import annotations
 
-import atexit
 import sys
 from collections.abc import Callable
 from functools import wraps
 from os import PathLike
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
 
 from . import _kiln
 from ._arrays import (
@@ -35,7 +33,7 @@ from ._arrays import (
 )
 from ._kiln import Operation, Service, Template
 from ._locks import ForkSafeLock
-from ._values import key_of, plain
+from ._values import plain
 from .errors import NotReadyError, UsageError, VariantError
 
 __all__ = ["attention", "attention_packed", "gemm", "layer_norm", "operation", "softmax", "sum", "transpose"]
@@ -43,9 +41,6 @@ __all__ = ["attention", "attention_packed", "gemm", "layer_norm", "operation", "
 _ACTIVATIONS = {None: 0, "relu": 1, "gelu": 2, "silu": 3}
 
 _lock = ForkSafeLock()
-# Until the service that was given goes, which each of them keeps from ending.
-_operations: WeakKeyDictionary[Service, dict[tuple[Any, ...], Operation | None]] = WeakKeyDictionary()
-atexit.register(_operations.clear)
 
 
 def operation(
@@ -67,15 +62,15 @@ def operation(
 
 
 def _known(service: Service, family: str, values: dict[str, Any]) -> Operation | None:
-    """Made once per service and values; None where no template computes this."""
-    values = plain(values)
-    key = (family, key_of(values))
+    """Made once per service and (plain) values; None where no template computes this. The service's dictionary
+    goes with the last of its Service objects, templates, variants and kernels."""
+    known = service._operations
+    key = (family, *values.items())
     try:
-        return _operations[service][key]
+        return known[key]
     except KeyError:
         pass
     with _lock.held():
-        known = _operations.setdefault(service, {})
         if key not in known:
             try:
                 known[key] = operation(family, service=service, **values)
@@ -87,6 +82,14 @@ def _known(service: Service, family: str, values: dict[str, Any]) -> Operation |
 def _needed(service: Service, family: str, values: dict[str, Any]) -> Operation:
     found = _known(service, family, values)
     return found if found is not None else operation(family, service=service, **values)  # raises the reason
+
+
+def _is_causal(causal: Any) -> bool:
+    """Of a bool of Python's or NumPy's."""
+    value = plain({"causal": causal})["causal"]
+    if not isinstance(value, bool):
+        raise UsageError(f"causal is {causal!r}; it is True or False")
+    return value
 
 
 def launch(op: Operation, stream: Any, **tensors: Any) -> None:
@@ -298,7 +301,7 @@ def attention(
             raise ValueError(
                 f"attention: {name} has the shape {tuple(array.shape)}; it has to be [batch, heads, length, d]"
             )
-    values = {"T": dtype_name(q), "HEAD_DIM": q.shape[-1], "CAUSAL": causal}
+    values = {"T": dtype_name(q), "HEAD_DIM": q.shape[-1], "CAUSAL": _is_causal(causal)}
     if v.shape[-1] != q.shape[-1]:
         values["VALUE_DIM"] = v.shape[-1]
     op = _needed(service_for(q, service), "attention_naive", values)
@@ -351,7 +354,7 @@ def attention_packed(
             continue
         if offsets[0] != 0 or offsets[-1] != rows or (offsets[1:] < offsets[:-1]).any():
             raise ValueError(f"attention_packed: {name} has to begin with 0, never fall and end with {rows}")
-    values = {"T": dtype_name(q), "HEAD_DIM": q.shape[-1], "CAUSAL": causal}
+    values = {"T": dtype_name(q), "HEAD_DIM": q.shape[-1], "CAUSAL": _is_causal(causal)}
     if v.shape[-1] != q.shape[-1]:
         values["VALUE_DIM"] = v.shape[-1]
     op = _needed(service_for(q, service), "attention_packed_naive", values)

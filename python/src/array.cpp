@@ -472,20 +472,21 @@ std::optional<void*> current_stream(const ArrayView& array) {
 }
 
 void* stream_handle(PyObject* stream) {
-    if (PyLong_Check(stream) != 0) {
-        void* const handle = PyLong_AsVoidPtr(stream);
+    const auto handle_of = [](PyObject* integer) {
+        void* const handle = PyLong_AsVoidPtr(integer);
         if (handle == nullptr && PyErr_Occurred() != nullptr) raise_current();
         return handle;
-    }
+    };
+    if (PyLong_Check(stream) != 0) return handle_of(stream);
     for (const char* attribute : {"cuda_stream", "ptr", "handle"})
         if (const nb::object found = optional_attribute(stream, attribute);
             found.is_valid() && PyLong_Check(found.ptr()) != 0)
-            return PyLong_AsVoidPtr(found.ptr());
+            return handle_of(found.ptr());
     if (const nb::object method = optional_attribute(stream, "__cuda_stream__"); method.is_valid()) {
         const nb::object pair = method();
         if (PyTuple_Check(pair.ptr()) && PyTuple_Size(pair.ptr()) == 2 &&
             PyLong_Check(PyTuple_GetItem(pair.ptr(), 1)))
-            return PyLong_AsVoidPtr(PyTuple_GetItem(pair.ptr(), 1));
+            return handle_of(PyTuple_GetItem(pair.ptr(), 1));
         throw nb::type_error("__cuda_stream__ of a stream returned no pair of integers");
     }
     throw nb::type_error(

@@ -140,6 +140,7 @@ void CallPlan::find_extents() {
                 }
                 extent.factors.push_back(size->size);
             }
+            if (extent.factor == 0) extent.factors.clear();
             if (extent.factor == 1 && extent.factors.size() == 1) {
                 extent.kind = Extent::Kind::size;
                 extent.value = static_cast<std::int64_t>(extent.factors[0]);
@@ -188,9 +189,9 @@ void CallPlan::read_array(const CallArgument& argument, ArrayView& array, PyObje
 }
 
 void CallPlan::wrong_extent(const CallArgument& argument, const ArrayView& array, std::size_t axis,
-                            std::int64_t expected, const std::string& why) const {
+                            const std::string& expected) const {
     fail_value(argument, "has the shape " + array.shape_text() + ", and its " + ordinal_dimension(axis) +
-                             " has to be " + std::to_string(expected) + why);
+                             " has to be " + expected);
 }
 
 void CallPlan::read_scalar(const CallArgument& argument, PyObject* object, std::uint64_t& value) const {
@@ -277,7 +278,8 @@ void CallPlan::resolve(SizeValues& sizes, std::uint32_t& known, const ArrayViews
             const Extent& extent = argument.extents[axis];
             const std::int64_t found = arrays[i].shape[axis];
             if (extent.kind == Extent::Kind::constant) {
-                if (found != extent.value) wrong_extent(argument, arrays[i], axis, extent.value, "");
+                if (found != extent.value)
+                    wrong_extent(argument, arrays[i], axis, std::to_string(extent.value));
             } else if (extent.kind == Extent::Kind::size) {
                 const auto place = static_cast<std::size_t>(extent.value);
                 const std::uint32_t bit = bit_of(place);
@@ -287,9 +289,11 @@ void CallPlan::resolve(SizeValues& sizes, std::uint32_t& known, const ArrayViews
                     known |= bit;
                 } else if (sizes[place] != found) {
                     const std::string size = arguments_[sizes_[place]].name;
-                    wrong_extent(argument, arrays[i], axis, sizes[place],
-                                 (given & bit) != 0 ? ", which is what " + size + " was given as"
-                                                    : ", the " + size + " of '" + told_by[place]->name + "'");
+                    wrong_extent(
+                        argument, arrays[i], axis,
+                        std::to_string(sizes[place]) +
+                            ((given & bit) != 0 ? ", which is what " + size + " was given as"
+                                                : ", the " + size + " of '" + told_by[place]->name + "'"));
                 }
             }
         }
@@ -329,7 +333,8 @@ std::string CallPlan::key_of(const SizeValues& sizes, std::uint32_t known, const
     return key;
 }
 
-// Extents such as kv_heads * group tell the one size that is still unknown, which may be what others wait for.
+// Extents such as kv_heads * group tell the one size that is still unknown, which may be what others wait
+// for.
 void CallPlan::tell_factors(SizeValues& sizes, std::uint32_t& known, const ArrayViews& arrays) const {
     for (bool is_new = true; is_new;) {
         is_new = false;
@@ -343,7 +348,9 @@ void CallPlan::tell_factors(SizeValues& sizes, std::uint32_t& known, const Array
                 for (const std::size_t size : extent.factors)
                     if (size != *place)
                         fits = fits && !__builtin_mul_overflow(product, sizes[size], &product);
-                if (!fits || product <= 0 || arrays[i].shape[axis] % product != 0) continue;
+                if (!fits || product <= 0) continue;
+                if (arrays[i].shape[axis] % product != 0)
+                    wrong_extent(arguments_[i], arrays[i], axis, "a multiple of " + std::to_string(product));
                 sizes[*place] = arrays[i].shape[axis] / product;
                 known |= bit_of(*place);
                 is_new = true;
@@ -360,7 +367,7 @@ void CallPlan::check_computed(const SizeValues& sizes, const ArrayViews& arrays)
         const ArrayView& array = arrays[static_cast<std::size_t>(argument - arguments_.begin())];
         for (std::size_t axis = 0; axis < argument->extents.size(); ++axis)
             if (array.shape[axis] != tensor.extents[axis])
-                wrong_extent(*argument, array, axis, tensor.extents[axis], "");
+                wrong_extent(*argument, array, axis, std::to_string(tensor.extents[axis]));
     }
 }
 

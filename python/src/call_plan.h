@@ -7,10 +7,11 @@
 //   size       by name, or told by the arrays' extents          that it is what the arrays say
 //   scalar     by position or by name                           its kind and range
 //
-// A plan knows how the template's extents follow from sizes (kiln/extents.h). An extent that is a size tells it, and one that
-// is a product (kv_heads * group) tells the one that is still unknown; other extents (ceil_div(n, 64)) tell nothing. Once
-// all sizes are known, every extent has to be what they make it. Those that are neither a size nor a constant are computed
-// when a call comes with shapes that are new, and remembered.
+// A plan knows how the template's extents follow from sizes (kiln/extents.h). An extent that is a size tells
+// it, and one that is a product (kv_heads * group) tells the one that is still unknown; other extents
+// (ceil_div(n, 64)) tell nothing. Once all sizes are known, every extent has to be what they make it. Those
+// that are neither a size nor a constant are computed when a call comes with shapes that are new, and
+// remembered.
 #pragma once
 
 #include <kiln/device.h>
@@ -74,16 +75,17 @@ class CallPlan {
     const std::vector<CallArgument>& arguments() const { return arguments_; }
     const std::string& name() const { return name_; }
 
-    /// Reads a call's arguments. own_stream: where work goes when neither the call nor the arrays' library names a stream.
-    /// arrays: one more than there are arguments; kept by the caller until the launch is queued. Throws nanobind's exceptions that become TypeError and
-    /// ValueError, and errors of Kiln.
+    /// Reads a call's arguments. own_stream: where work goes when neither the call nor the arrays' library
+    /// names a stream. arrays: one more than there are arguments; kept by the caller until the launch is
+    /// queued. Throws nanobind's exceptions that become TypeError and ValueError, and errors of Kiln.
     void read(CallArguments& call, ArrayViews& arrays, PyObject* args, PyObject* kwargs,
               StreamRef own_stream) const;
 
     /// The sizes that arrays of these shapes have; what `given` has is taken as it is.
     Sizes sizes_of(const std::map<std::string, std::vector<std::int64_t>>& shapes, const Sizes& given) const;
 
-    /// Names of the sizes that these tensors tell, whatever their shapes are.
+    /// Names of the sizes that these tensors tell, whatever their shapes are: those in products where the
+    /// other factors are not 0.
     std::vector<std::string> told_by(const std::vector<std::string>& tensors) const;
 
   private:
@@ -100,7 +102,7 @@ class CallPlan {
     void tell_factors(SizeValues& sizes, std::uint32_t& known, const ArrayViews& arrays) const;
     void check_computed(const SizeValues& sizes, const ArrayViews& arrays) const;
     [[noreturn]] void wrong_extent(const CallArgument& argument, const ArrayView& array, std::size_t axis,
-                                   std::int64_t expected, const std::string& why) const;
+                                   const std::string& expected) const;
     [[noreturn]] void fail_type(const CallArgument& argument, const std::string& what) const;
     [[noreturn]] void fail_value(const CallArgument& argument, const std::string& what) const;
 

@@ -36,7 +36,8 @@ long long integer_of(const std::string& name, nb::handle object) {
     return value;
 }
 
-/// "float16" of numpy.float16, numpy.dtype("float16") and torch.float16; empty for what is neither a type nor a dtype.
+/// "float16" of numpy.float16, numpy.dtype("float16") and torch.float16; empty for what is neither a type nor
+/// a dtype.
 std::string type_text(nb::handle object) {
     if (PyType_Check(object.ptr()) != 0) return nb::cast<std::string>(object.attr("__name__"));
     if (is_of(object, "numpy", "dtype")) return nb::cast<std::string>(object.attr("name"));
@@ -191,7 +192,7 @@ nb::list arguments_of(const CallPlan& plan) {
     return result;
 }
 
-ServicePtr service_or_default(const nb::object& service) {
+ServiceHandle service_or_default(const nb::object& service) {
     const nb::object chosen =
         service.is_none() ? nb::module_::import_("kiln._services").attr("default_service")() : service;
     if (!nb::isinstance<PyService>(chosen)) fail_type("service", chosen, "a kiln.Service");

@@ -2,9 +2,9 @@
 //
 // WithoutGil: a section in which other threads run Python. WithGil: one that runs Python, in any thread.
 //
-// When the interpreter ends while daemon threads run, CPython before 3.14 ends those that take the GIL (pthread_exit). That
-// unwinds them through destructors that may not throw, and that would release objects of Python without the
-// GIL. As with CPython 3.14, such a thread waits here until the process ends.
+// When the interpreter ends while daemon threads run, CPython before 3.14 ends those that take the GIL
+// (pthread_exit). That unwinds them through destructors that may not throw, and that would release objects of
+// Python without the GIL. As with CPython 3.14, such a thread waits here until the process ends.
 #pragma once
 
 #include <cxxabi.h>

@@ -121,8 +121,8 @@ Variant declared(const Service& service, const Template& of, const Values& fixed
 PyOperation make_operation(const nb::object& what, const nb::object& service, const std::string& when_missing,
                            bool reproducible, const nb::object& wisdom, const nb::dict& fixed_values) {
     ServicePtr owner = nb::isinstance<PyTemplate>(what) && service.is_none()
-                           ? nb::cast<const PyTemplate&>(what).service
-                           : service_or_default(service);
+                           ? nb::cast<const PyTemplate&>(what).service.get()
+                           : service_or_default(service).get();
     const Values fixed = values_of(fixed_values);
     OperationOptions options;
     options.when_missing = when_missing_of(when_missing);

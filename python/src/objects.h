@@ -18,24 +18,47 @@
 
 namespace kiln::python {
 
-using ServicePtr = std::shared_ptr<Service>;
+/// A service that was opened in Python.
+struct OpenService : Service {
+    using Service::Service;
+    std::weak_ptr<nanobind::dict> operations;  ///< of its handles
+};
+
+using ServicePtr = std::shared_ptr<OpenService>;
+
+/// A service, and the operations that python/kiln/operations.py has made for it, which end with the last
+/// handle. Operations hold the service alone, so that they do not keep themselves. Made, copied and destroyed
+/// with the GIL.
+class ServiceHandle {
+  public:
+    ServiceHandle(ServicePtr service);
+
+    Service& operator*() const { return *service_; }
+    Service* operator->() const { return service_.get(); }
+    const ServicePtr& get() const { return service_; }
+    const nanobind::dict& operations() const { return *operations_; }
+
+  private:
+    ServicePtr service_;
+    std::shared_ptr<nanobind::dict> operations_;
+};
 
 struct PyService {
-    ServicePtr service;
+    ServiceHandle service;
 };
 
 struct PyTemplate {
-    ServicePtr service;
+    ServiceHandle service;
     Template of;
 };
 
 struct PyVariant {
-    ServicePtr service;
+    ServiceHandle service;
     Variant variant;
 };
 
 struct PyKernel {
-    ServicePtr service;  // before the kernel, so that it goes last
+    ServiceHandle service;  // before the kernel, so that it goes last
     AnyKernel kernel;
     CallPlan plan;
 };
@@ -58,9 +81,9 @@ struct PyOperation {
     CallPlan plan;
 };
 
-/// Of keyword arguments or a dictionary: integers (__index__), booleans, floats (__float__), strings, names of types; also
-/// dtypes of NumPy and PyTorch, and numbers in arrays without dimensions. Throws TypeError for others, and ValueError for
-/// integers beyond 64 bits; both name the parameter.
+/// Of keyword arguments or a dictionary: integers (__index__), booleans, floats (__float__), strings, names
+/// of types; also dtypes of NumPy and PyTorch, and numbers in arrays without dimensions. Throws TypeError for
+/// others, and ValueError for integers beyond 64 bits; both name the parameter.
 Values values_of(const nanobind::dict& values);
 nanobind::dict dict_of(const Values& values);
 /// Of integers. Throws as values_of.
@@ -75,13 +98,15 @@ nanobind::list arguments_of(const CallPlan& plan);
 /// Of tensors, by their names.
 using Shapes = std::map<std::string, std::vector<std::int64_t>>;
 
-/// A string of Python as UTF-8. Throws TypeError for other objects, ValueError for lone surrogates; what: names it.
+/// A string of Python as UTF-8. Throws TypeError for other objects, ValueError for lone surrogates; what:
+/// names it.
 std::string text_of(nanobind::handle string, const std::string& what);
 /// Of a string, bytes or an object with __fspath__; else throws TypeError.
 std::filesystem::path path_of(nanobind::handle object);
 
-/// The service, or the default one of python/kiln/_services.py where it is None. Throws TypeError for other objects.
-ServicePtr service_or_default(const nanobind::object& service);
+/// The service, or the default one of python/kiln/_services.py where it is None. Throws TypeError for other
+/// objects.
+ServiceHandle service_or_default(const nanobind::object& service);
 
 void bind_service(nanobind::module_& module);
 void bind_template(nanobind::module_& module);

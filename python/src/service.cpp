@@ -55,8 +55,8 @@ class Callback {
 };
 
 /// A service waits for its background builds when it ends, and these may call back into Python.
-ServicePtr owned(std::unique_ptr<Service> service) {
-    return ServicePtr(service.release(), [](Service* ending) {
+ServicePtr owned(std::unique_ptr<OpenService> service) {
+    return ServicePtr(service.release(), [](OpenService* ending) {
         if (Py_IsInitialized() == 0) {
             delete ending;
             return;
@@ -70,10 +70,10 @@ struct Arguments {
     ServiceOptions options;
 
     ServicePtr open() {
-        std::unique_ptr<Service> service;
+        std::unique_ptr<OpenService> service;
         {
             const WithoutGil released;
-            service = std::make_unique<Service>(std::move(options));
+            service = std::make_unique<OpenService>(std::move(options));
         }
         return owned(std::move(service));
     }
@@ -105,6 +105,13 @@ nb::dict counters_of(const Service& service) {
 }
 
 }  // namespace
+
+ServiceHandle::ServiceHandle(ServicePtr service)
+    : service_(std::move(service)), operations_(service_->operations.lock()) {
+    if (operations_ != nullptr) return;
+    operations_ = std::make_shared<nb::dict>();
+    service_->operations = operations_;
+}
 
 void bind_service(nb::module_& module) {
     nb::class_<PyService>(module, "Service", nb::is_weak_referenceable())
@@ -148,10 +155,10 @@ void bind_service(nb::module_& module) {
                             throw UsageError(std::string(name) +
                                              " is that of the service that is shared; only device and "
                                              "context go with shares");
-                    std::unique_ptr<Service> service;
+                    std::unique_ptr<OpenService> service;
                     {
                         const WithoutGil released;
-                        service = std::make_unique<Service>(*shares->service, device, in);
+                        service = std::make_unique<OpenService>(*shares->service, device, in);
                     }
                     new (self) PyService{owned(std::move(service))};
                     return;
@@ -215,6 +222,7 @@ void bind_service(nb::module_& module) {
                 return names;
             },
             "The names of all templates.")
+        .def_prop_ro("_operations", [](const PyService& self) { return self.service.operations(); })
         .def_prop_ro("backend",
                      [](const PyService& self) { return std::string(name(self.service->backend())); })
         .def_prop_ro("arch", [](const PyService& self) { return self.service->target().arch; })
@@ -240,10 +248,10 @@ void bind_service(nb::module_& module) {
         .def("__eq__",
              [](const PyService& self, const nb::object& other) {
                  return nb::isinstance<PyService>(other) &&
-                        nb::cast<const PyService&>(other).service == self.service;
+                        nb::cast<const PyService&>(other).service.get() == self.service.get();
              })
         .def("__hash__",
-             [](const PyService& self) { return reinterpret_cast<std::uintptr_t>(self.service.get()) >> 4; })
+             [](const PyService& self) { return reinterpret_cast<std::uintptr_t>(&*self.service) >> 4; })
         .def("__repr__", [](const PyService& self) {
             return "<kiln.Service " + std::string(name(self.service->backend())) + " " +
                    self.service->target().arch + ">";

@@ -102,7 +102,7 @@ void bind_symbol(nb::module_& module) {
         .def(
             "symbol",
             [](const PyKernel& self, const std::string& name) {
-                return PySymbol{self.service, self.kernel.any_symbol(name)};
+                return PySymbol{self.service.get(), self.kernel.any_symbol(name)};
             },
             nb::arg("name"), "A __constant__ or __device__ variable, by the name that C++ has for it.");
 }

@@ -101,7 +101,7 @@ void bind_template(nb::module_& module) {
             "__init__",
             [](PyTemplate* self, const nb::object& source, const nb::object& service, const std::string& file,
                const HeaderDict& headers) {
-                ServicePtr owner = service_or_default(service);
+                ServiceHandle owner = service_or_default(service);
                 Template of = open(*owner, source, file, headers);
                 new (self) PyTemplate{std::move(owner), std::move(of)};
             },

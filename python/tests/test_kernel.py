@@ -129,6 +129,11 @@ class WithoutHandle:
         return 0
 
 
+class OnWideStream:
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return (0, 1 << 70)
+
+
 class Bfloat16(np.ndarray):
     """An array of NumPy's with a type that the buffer protocol has no letter for, and strides of its own."""
 
@@ -177,6 +182,9 @@ def wrong_calls(x: np.ndarray, y: np.ndarray) -> list:
         ("wide", ValueError, (x, y), {"n": 1 << 40}, "'n' is 1099511627776, which does not fit its type, int32"),
         ("stream", TypeError, (x, y), {"stream": "0"}, "stream is neither an integer"),
         ("stream's pair", TypeError, (x, y), {"stream": WithoutHandle()}, "__cuda_stream__ .* no pair of integers"),
+        ("wide stream", OverflowError, (x, y), {"stream": 1 << 70}, "too large"),
+        ("wide stream's pair", OverflowError, (x, y), {"stream": OnWideStream()}, "too large"),
+        ("PyTorch's", OverflowError, (x, y), {"stream": SimpleNamespace(cuda_stream=1 << 70)}, "too large"),
         ("masked", TypeError, (np.ma.masked_array(x, x == x), y), {}, "'x' can't be read: .* masked elements"),
         ("masked output", TypeError, (x, np.ma.masked_array(y, y == y)), {}, "'y' can't be read: .* masked elements"),
         ("typestr", TypeError, (WithoutTypestr(), y), {}, "'x' can't be read: the typestr .* is no string"),
@@ -184,12 +192,13 @@ def wrong_calls(x: np.ndarray, y: np.ndarray) -> list:
     ]
 
 
-@pytest.mark.parametrize("index", range(24))
+@pytest.mark.parametrize("index", range(27))
 def test_what_is_wrong_with_an_argument_is_named(scale: kiln.Kernel, index: int) -> None:
-    x, y = np.zeros(10, np.float32), np.zeros(10, np.float32)
+    x, y = np.ones(10, np.float32), np.zeros(10, np.float32)
     _, error, args, named, message = wrong_calls(x, y)[index]
     with pytest.raises(error, match=message):
         scale(*args, **named)
+    assert not y.any()
 
 
 def test_a_mask_that_hides_nothing_is_no_obstacle(scale: kiln.Kernel) -> None:
@@ -255,6 +264,12 @@ def test_sizes_in_products_of_extents_are_found(host: kiln.Service) -> None:
         kernel(**arrays, lse=np.zeros((1, 5, 3), np.float32))
     with pytest.raises(TypeError, match="the size 'group' can't be told"):
         kernel.sizes_of({"k": [2, 3, 71, 64]})
+    wrong = r"'q' has the shape \(1, 3, 3, 64\), and its dimension 1 has to be a multiple of 2"
+    with pytest.raises(ValueError, match=wrong):
+        kernel.sizes_of({"q": [1, 3, 3, 64], "k": [1, 2, 5, 64]})
+    q, k = np.zeros((1, 3, 3, 64), np.float16), np.zeros((1, 2, 5, 64), np.float16)
+    with pytest.raises(ValueError, match=wrong):
+        kiln.attention(q, k, k)
 
 
 def test_shapes_of_unknown_tensors_and_sizes_below_zero_are_errors(scale: kiln.Kernel) -> None:
@@ -362,6 +377,9 @@ def test_which_sizes_tensors_tell(host: kiln.Service) -> None:
     assert variant._told_by(["q", "k"]) == ["batch", "kv_heads", "group", "queries", "keys"]
     assert variant._told_by(["q"]) == ["batch", "queries"]
     assert filler("//@ input x [max(n, 3)]\n//@ output y [n]").variant._told_by(["x"]) == []
+    none = filler("//@ input x [0 * n, m]\n//@ output y [n]", ("m", "n"))
+    assert none.variant._told_by(["x"]) == ["m"]
+    assert none.sizes_of({"x": [0, 2], "y": [3]}) == {"m": 2, "n": 3}
 
 
 def test_templates_come_from_text_file_and_name(tmp_path, host: kiln.Service) -> None:

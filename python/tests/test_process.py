@@ -19,6 +19,7 @@ import kiln
 import numpy as np
 import pytest
 from conftest import SCALE
+from kiln import operations
 
 SLOW = """
 //@ kernel slow
@@ -177,13 +178,12 @@ def test_a_child_of_fork_does_not_wait_for_builds_of_the_parents_threads(
     host: kiln.Service, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     x, y = np.ones(4, np.float32), np.zeros(4, np.float32)
-    jit = kiln.jit(SCALE)
+    jit, empty = kiln.jit(SCALE), kiln.Service(shares=host)  # that has no operations yet
     work, module, name = {
         "jit": (lambda: jit(x, y, FACTOR=7), kiln._jit, "variant_for"),
-        "operation": (lambda: kiln.sum(x), kiln.operations, "operation"),
+        "operation": (lambda: kiln.sum(x, service=empty), operations, "operation"),
         "service": (lambda: kiln.default_service("host", 0), kiln._services, "Service"),
     }[what]
-    monkeypatch.setattr(kiln.operations, "_operations", {})
     monkeypatch.setattr(kiln._services, "_services", {} if what == "service" else {**kiln._services._services})
     original = getattr(module, name)
     is_building, may_end = threading.Event(), threading.Event()
@@ -251,13 +251,76 @@ time.sleep(0.3)
         assert (run.returncode, run.stderr) == (0, "")
 
 
-def test_operations_do_not_keep_a_service(tmp_path: Path) -> None:
+class Warned:
+    """Is kept by its service alone."""
+
+    def __call__(self, text: str) -> None: ...
+
+
+@pytest.mark.parametrize("first", ["held", "temporary"])
+@pytest.mark.parametrize("by", ["template", "variant", "kernel", "operation"])
+def test_operations_are_made_once_per_service(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str, first: str
+) -> None:
     service = kiln.Service("host", cache_directory=tmp_path)
+    template = kiln.Template(SCALE, service=service)
+    variant = template.variant()
+    holder = {
+        "template": lambda: template,
+        "variant": lambda: variant,
+        "kernel": variant.build,
+        "operation": lambda: kiln.operation("sum", service=service, T="float"),
+    }[by]()
+    made: list[kiln.Operation] = []
+
+    def counted(*args: object, **named: object) -> kiln.Operation:
+        made.append(original(*args, **named))
+        return made[-1]
+
+    original = operations.operation
+    monkeypatch.setattr(operations, "operation", counted)
+    services = [lambda: service, lambda: holder.service]
+    for given in services if first == "held" else services[::-1]:
+        for _ in range(3):
+            kiln.sum(np.ones(3, np.float32), service=given())
+    assert len(made) == 1
+    if by == "operation":  # which keeps the service, and not what others know of it
+        return
+    del service, template, variant
+    kiln.sum(np.ones(3, np.float32), service=holder.service)
+    assert len(made) == 1
+
+
+@pytest.mark.parametrize("last", ["service", "template", "variant", "kernel"])
+def test_operations_do_not_keep_a_service(tmp_path: Path, last: str) -> None:
+    warned = Warned()
+    service = kiln.Service("host", cache_directory=tmp_path, on_warning=warned)
     kiln.sum(np.ones(3, np.float32), service=service)
-    first = kiln.operations._operations[service]
-    kiln.sum(np.ones(4, np.float32), service=kiln.Template(SCALE, service=service).service)
-    assert kiln.operations._operations[service] is first and len(first) == 1
-    operation = weakref.ref(*first.values())
-    ended = weakref.ref(service)
-    del service, first
-    assert ended() is None and operation() is None
+    kept = {"service": service, "template": kiln.Template(SCALE, service=service)}
+    kept["variant"] = kept["template"].variant()
+    kept["kernel"] = kept["variant"].build()
+    operation, ended = weakref.ref(*service._operations.values()), weakref.ref(warned)
+    del service, warned
+    for name in sorted(kept, key=lambda name: name == last):
+        assert operation() is not None and ended() is not None
+        del kept[name]
+    assert operation() is None and ended() is None
+
+
+def test_symbols_and_operations_keep_their_service(tmp_path: Path) -> None:
+    warned = Warned()
+    service = kiln.Service("host", cache_directory=tmp_path, on_warning=warned)
+    ended = weakref.ref(warned)
+    text = SCALE.replace("extern", "__constant__ float weights[4];\nextern")
+    symbol = kiln.Template(text, service=service).variant().build().symbol("weights")
+    total = kiln.operation("sum", service=service, T="float")
+    del service, warned
+    found, y = np.zeros(4, np.float32), np.zeros(1, np.float32)
+    symbol.set(np.arange(4, dtype=np.float32))
+    symbol.get(found)
+    total(found, y)
+    assert y[0] == 6
+    del symbol
+    assert total.service.backend == "host" and ended() is not None
+    del total
+    assert ended() is None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values of parameters and sizes: numbers and types of other libraries are what they say, and what is no value is named."""
+"""Values of parameters and sizes: those of other libraries are what they say, and what is no value is named."""
 
 from __future__ import annotations
 
@@ -13,23 +13,12 @@ import numpy as np
 import pytest
 from conftest import SCALE
 
-SCALED = """
-//@ kernel scaled
-//@ param  ALPHA float = 1
-//@ param  F int in 0..100 = 2
-//@ param  B bool = true
-//@ param  T type in float, half, double = float
-//@ block  64
-//@ grid   ceil_div(n, 64)
-//@ size   n = 1000
-//@ input  x [n]
-//@ output y [n]
-#include "kiln/device.h"
-extern "C" __global__ void scaled(int n, const T* x, T* y) {
-    const int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) y[i] = T(ALPHA * static_cast<float>(x[i]) * F * (B ? 1 : 0));
-}
-"""
+SCALED = (
+    SCALE.replace("FACTOR", "F")
+    .replace("bfloat16 = float", "double = float")
+    .replace("//@ block", "//@ param  ALPHA float = 1\n//@ param  B bool = true\n//@ block")
+    .replace("T(F *", "T(ALPHA * (B ? 1 : 0) * F *")
+)
 
 
 @pytest.fixture(scope="module")
@@ -167,5 +156,14 @@ def test_an_operations_values_do_not_depend_on_earlier_calls() -> None:
     q = np.ones((1, 1, 3, 64), np.float32)
     expected = kiln.attention(q, q, q, causal=True)
     np.testing.assert_array_equal(kiln.attention(q, q, q, causal=np.bool_(True)), expected)  # type: ignore[arg-type]
-    with pytest.raises(kiln.Error):
-        kiln.attention(q, q, q, causal=1)  # type: ignore[arg-type]
+    offsets, rows = np.array([0, 3], np.int32), q[0].swapaxes(0, 1).copy()
+    packed = kiln.attention_packed(rows, rows, rows, offsets, causal=True)
+    np.testing.assert_array_equal(
+        kiln.attention_packed(rows, rows, rows, offsets, causal=np.bool_(True)),  # type: ignore[arg-type]
+        packed,
+    )
+    for wrong in (1, 1.0, "True"):
+        with pytest.raises(kiln.UsageError, match=f"causal is {wrong!r}; it is True or False"):
+            kiln.attention(q, q, q, causal=wrong)  # type: ignore[arg-type]
+        with pytest.raises(kiln.UsageError, match=f"causal is {wrong!r}; it is True or False"):
+            kiln.attention_packed(rows, rows, rows, offsets, causal=wrong)  # type: ignore[arg-type]

@@ -11,7 +11,6 @@
 #include <array>
 #include <cerrno>
 #include <memory>
-#include <mutex>
 #include <system_error>
 #include <utility>
 
@@ -23,15 +22,9 @@ namespace {
 constexpr std::string_view kDescriptors = "/proc/self/fd/";
 constexpr std::string_view kDigits = "0123456789";
 
-// Of the list of all kernel files, which a child of fork() has too.
-constinit std::mutex list_lock;
+// Of all kernel files, which a child of fork() has too: one list per process, in which a kernel's address is looked for
+// when it has failed. Read and changed under ForkExclusion.
 constinit KernelFile* first_file = nullptr;
-
-/// No fork() leaves a child with the lock.
-struct FileListLock {
-    const ForkExclusion no_fork;
-    const std::lock_guard<std::mutex> lock{list_lock};
-};
 
 std::string unique_place() {
     std::array<unsigned char, 16> random{};
@@ -46,13 +39,13 @@ std::string unique_place() {
 }  // namespace
 
 KernelFile::KernelFile(Bytes bytes) : place_(unique_place()), bytes_(std::move(bytes)) {
-    const FileListLock lock;
+    const ForkExclusion alone;
     next_ = std::exchange(first_file, this);
     if (next_ != nullptr) next_->before_ = this;
 }
 
 KernelFile::~KernelFile() {
-    const FileListLock lock;
+    const ForkExclusion alone;
     (before_ == nullptr ? first_file : before_->next_) = next_;
     if (next_ != nullptr) next_->before_ = before_;
 }
@@ -67,14 +60,17 @@ void KernelFile::use(const FileDescriptor& file) {
     if (memory == MAP_FAILED) return;
     const std::shared_ptr<const void> owner(
         memory, [size](const void* begin) { ::munmap(const_cast<void*>(begin), size); });
-    Bytes mapped(owner, {static_cast<const std::byte*>(memory), size});
-    const FileListLock lock;
-    std::swap(bytes_, mapped);
+    replace({owner, {static_cast<const std::byte*>(memory), size}});
+}
+
+void KernelFile::replace(Bytes bytes) {
+    const ForkExclusion alone;
+    std::swap(bytes_, bytes);
 }
 
 std::optional<Bytes> bytes_of_kernel(std::string_view name) noexcept try {
     const std::string_view place = name.substr(0, name.find_last_not_of(kDigits) + 1);
-    const FileListLock lock;
+    const ForkExclusion alone;
     for (const KernelFile* file = first_file; file != nullptr; file = file->next_)
         if (file->place_ == place) return file->bytes_;
     return std::nullopt;

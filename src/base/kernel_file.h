@@ -31,9 +31,13 @@ class KernelFile {
     std::string name(const FileDescriptor& file) const;
     /// Has the bytes from now on from this file, which has the same, and need not stay open.
     void use(const FileDescriptor& file);
+    /// Drops the bytes: the loader has the object by another name.
+    void forget() { replace({}); }
 
   private:
     friend std::optional<Bytes> bytes_of_kernel(std::string_view name) noexcept;
+
+    void replace(Bytes bytes);
 
     const std::string place_;  ///< name() without the number
     Bytes bytes_;

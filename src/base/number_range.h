@@ -21,4 +21,10 @@ inline void check_range(std::string_view what, std::int64_t number, std::int64_t
                                    number < least ? least : most));
 }
 
+/// Throws UsageError unless it is one of the shards.
+inline void check_shard(std::uint64_t shard, std::uint64_t shards) {
+    if (shards == 0 || shard >= shards)
+        throw UsageError(formatted("shard {} of {} does not exist: shards count from 0.", shard, shards));
+}
+
 }  // namespace kiln

@@ -112,6 +112,11 @@ void PreprocessorReader::take_literal_into(std::string& result, char close) {
 }
 
 // Lines are not joined in it.
+bool PreprocessorReader::begins_raw_string(std::string_view word) {
+    constexpr auto kPrefixes = std::to_array<std::string_view>({"R", "LR", "uR", "UR", "u8R"});
+    return peek() == '"' && std::ranges::find(kPrefixes, word) != kPrefixes.end();
+}
+
 std::string_view PreprocessorReader::raw_string() {
     (void)peek();
     ++at_;

@@ -72,6 +72,8 @@ class PreprocessorReader {
     void skip_number();
     /// The inside of a string or character whose first quote was taken, its escapes as they stand.
     std::string_view literal(char close);
+    /// Whether a raw string follows this word, which was taken.
+    bool begins_raw_string(std::string_view word);
     /// The inside of a raw string, from its quote on.
     std::string_view raw_string();
     /// Up to the closing character, which is taken; nullopt when the line ends before it.

@@ -19,7 +19,6 @@ using Item = PreprocessorItem;
 
 constexpr auto kFileDirectives =
     std::to_array<std::string_view>({"include", "include_next", "import", "embed"});
-constexpr auto kRawPrefixes = std::to_array<std::string_view>({"R", "LR", "uR", "UR", "u8R"});
 // What follows these is only asked for being defined, or becomes undefined.
 constexpr auto kTakesAName =
     std::to_array<std::string_view>({"ifdef", "ifndef", "elifdef", "elifndef", "undef"});
@@ -102,7 +101,7 @@ class Scanner {
             reader_.skip_number();
         } else if (is_word_part(c)) {
             const std::string_view word = reader_.word();
-            if (reader_.peek() == '"' && is_one_of(word, kRawPrefixes))
+            if (reader_.begins_raw_string(word))
                 add_string(start, reader_.raw_string(), true);
             else if (may_be_noted(word))
                 noted_word(start, word);

@@ -106,13 +106,15 @@ constexpr bool kX86 = true;
 constexpr bool kX86 = false;
 #endif
 
-// Each shared variable is in a section of its own, and these lie 64 KiB apart: the gap of ObservedLaunch::shared_gap_bytes. Other
-// variables begin a page each, so that behind a constant lies nothing either.
+// Each shared variable is in a section of its own, and these lie 64 KiB apart: the gap of ObservedLaunch::shared_gap_bytes.
+// Other variables that have a name begin a page each, so that behind a constant lies nothing either.
 constexpr const char* kGapScript = "kiln-gaps.ld";
 constexpr const char* kGaps =
     "SECTIONS { .tbss : SUBALIGN(65536) { *(.tbss .tbss.*) } } INSERT BEFORE .init_array;\n"
-    "SECTIONS { .rodata.kiln : SUBALIGN(4096) { *(.rodata.*) } } INSERT AFTER .rodata;\n"
-    "SECTIONS { .data.kiln : SUBALIGN(4096) { *(.data.*) } } INSERT AFTER .data;\n"
+    "SECTIONS { .rodata.more : { *(.rodata..L* .rodata.cst* .rodata.str* .rodata.*.str*) }\n"
+    "           .rodata.kiln : SUBALIGN(4096) { *(.rodata.*) } } INSERT AFTER .rodata;\n"
+    "SECTIONS { .data.more : { *(.data..L* .data.rel.local..L*) }\n"
+    "           .data.kiln : SUBALIGN(4096) { *(.data.*) } } INSERT AFTER .data;\n"
     "SECTIONS { .bss.kiln : SUBALIGN(4096) { *(.bss.*) } } INSERT AFTER .bss;\n";
 
 constexpr const char* kPtxNote =

@@ -10,7 +10,7 @@
 namespace kiln {
 
 // Raised when the bytes of a binary may change. A test holds each to the files that it stands for.
-inline constexpr std::string_view kHostInvocation = "kiln-host-1";
+inline constexpr std::string_view kHostInvocation = "kiln-host-2";
 inline constexpr std::string_view kNvrtcInvocation = "kiln-nvrtc-1";
 inline constexpr std::string_view kHiprtcInvocation = "kiln-compile-2";
 

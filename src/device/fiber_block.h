@@ -138,8 +138,10 @@ class FiberBlock final : private kiln_host::Block, public KernelRunner {
     // At which some threads of the block meet.
     struct NamedBarrier {
         unsigned count = 0;    // how many meet; 0: nobody has come yet
-        unsigned arrived = 0;  // of those
-        std::array<std::uint16_t, kMaxBlockThreads / kiln_host::kWarpSize> lanes = {};  // of each warp
+        unsigned arrived = 0;  // of those, in warps of which all lanes have come
+        unsigned partial = 0;  // lanes of other warps
+        std::array<std::uint16_t, kMaxBlockThreads / kiln_host::kWarpSize> lanes =
+            {};  // the same of each warp
         Positions waiting;
     };
 
@@ -199,7 +201,8 @@ class FiberBlock final : private kiln_host::Block, public KernelRunner {
     }
     void empty_log(const Thread& self);
     [[noreturn]] void end_early();
-    void tell_barrier(const Thread& self, const NamedBarrier& barrier, bool completed);
+    void tell_barrier(const Thread& self, const NamedBarrier& barrier, Positions released);
+    Positions take_complete_warps(NamedBarrier& barrier) const;
     void tell_meeting(const Positions& all);
     void tell_meeting(const Warp& warp, const Meeting& meeting);
 

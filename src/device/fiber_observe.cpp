@@ -109,13 +109,11 @@ void FiberBlock::tell_meeting(const Warp& warp, const Meeting& meeting) {
 }
 
 // Who waits learns of all that came before the barrier was full, and of nothing that comes later.
-void FiberBlock::tell_barrier(const Thread& self, const NamedBarrier& barrier, bool completed) {
+void FiberBlock::tell_barrier(const Thread& self, const NamedBarrier& barrier, Positions released) {
     const auto object = reinterpret_cast<std::uint64_t>(&barrier);
     on_main_stack([&] {
         if (!self.silent) plan_.observer->release(number_of(self), object);
-        if (!completed) return;
-        Positions waiting = barrier.waiting;
-        for (int position = waiting.take_first(); position >= 0; position = waiting.take_first()) {
+        for (int position = released.take_first(); position >= 0; position = released.take_first()) {
             const Thread& thread = threads_[static_cast<unsigned>(position)];
             if (!thread.silent) plan_.observer->acquire(number_of(thread), object);
         }

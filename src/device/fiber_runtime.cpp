@@ -141,26 +141,40 @@ void FiberBlock::arrive_at(Thread& self, unsigned id, unsigned count, bool waits
     NamedBarrier& barrier = named_[id];
     named_used_ = true;
     barrier.count = count;
-    // A GPU counts warps: a block's last one arrives as a whole, however many lanes it has.
+    // A GPU counts warps, and a block's last one as a whole, however many lanes it has.
     const unsigned lanes = thread_count_ - self.warp * kiln_host::kWarpSize;
-    const unsigned counted_lanes =
+    const unsigned came =
         self.lane == 0 && lanes < kiln_host::kWarpSize ? 1 + kiln_host::kWarpSize - lanes : 1;
-    barrier.arrived += counted_lanes;
-    barrier.lanes[self.warp] = static_cast<std::uint16_t>(barrier.lanes[self.warp] + counted_lanes);
-    if (waits) barrier.waiting.insert(self.position);
-    if (log_ != nullptr) [[unlikely]]
-        tell_barrier(self, barrier, barrier.arrived >= count);
-    if (barrier.arrived < count) return;
-    for (unsigned warp = 0; warp < barrier.lanes.size(); ++warp) {
-        const unsigned part = barrier.lanes[warp] % kiln_host::kWarpSize;
-        if (part == 0) continue;
-        refuse(formatted("{} of warp {} came without the others, and a GPU counts whole warps",
-                         counted(part, "lane", "lanes"), warp));
-        abandon();
+    std::uint16_t& of_warp = barrier.lanes[self.warp];
+    of_warp = static_cast<std::uint16_t>(of_warp + came);
+    barrier.partial += came;
+    if (of_warp >= kiln_host::kWarpSize) {
+        of_warp = static_cast<std::uint16_t>(of_warp - kiln_host::kWarpSize);
+        barrier.partial -= kiln_host::kWarpSize;
+        barrier.arrived += kiln_host::kWarpSize;
     }
-    runnable_.take_all(barrier.waiting);
-    barrier.count = barrier.arrived = 0;
-    barrier.lanes.fill(0);
+    if (waits) barrier.waiting.insert(self.position);
+    const bool completed = barrier.arrived >= count;
+    Positions released;
+    if (completed) released = take_complete_warps(barrier);
+    if (log_ != nullptr) [[unlikely]]
+        tell_barrier(self, barrier, released);
+    runnable_.take_all(released);
+    if (!completed) return;
+    barrier.arrived = 0;
+    if (barrier.partial == 0) barrier.count = 0;
+}
+
+// Lanes of a warp of which others have not come wait for the next time.
+FiberBlock::Positions FiberBlock::take_complete_warps(NamedBarrier& barrier) const {
+    Positions taken;
+    Positions waiting = std::exchange(barrier.waiting, {});
+    if (barrier.partial == 0) return waiting;
+    for (int position = waiting.take_first(); position >= 0; position = waiting.take_first()) {
+        const auto place = static_cast<unsigned>(position);
+        (barrier.lanes[threads_[place].warp] == 0 ? taken : barrier.waiting).insert(place);
+    }
+    return taken;
 }
 
 void FiberBlock::wait_until(kiln_host::Thread* self, int (*ready)(const void*), const void* state) {
@@ -370,6 +384,10 @@ std::string FiberBlock::deadlock() const {
         const NamedBarrier& barrier = named_[named->barrier];
         text += formatted("; {} at barrier {}, where {} of {} have arrived", waiting(*named), named->barrier,
                           barrier.arrived, counted(barrier.count, "thread", "threads"));
+        if (barrier.partial != 0)
+            text +=
+                formatted(", and {} of warps of which others have not: all lanes of a warp arrive together",
+                          counted(barrier.partial, "lane", "lanes"));
     }
     if (polled != nullptr) text += "; " + waiting(*polled) + " for a condition that stays false";
     if (polled_count_ == live_) return text;

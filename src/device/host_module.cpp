@@ -114,7 +114,8 @@ void KernelObject::load_from_directory(std::string& problems) {
         const Bytes& bytes = file_.bytes();
         write_text(name, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
         handle_ = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-        if (handle_ == nullptr) problems += (problems.empty() ? "" : "; ") + std::string(::dlerror());
+        if (handle_ != nullptr) return file_.forget();
+        problems += (problems.empty() ? "" : "; ") + std::string(::dlerror());
     } catch (const std::exception& exception) {
         problems += (problems.empty() ? "" : "; ") + std::string(exception.what());
     }

@@ -308,6 +308,8 @@ Binary BinaryBuilder::compile(const Request& request) {
         const std::string remedy =
             of_system->code() == std::errc::too_many_files_open
                 ? "Close some files, or raise the process's limit (ulimit -n)."
+            : of_system->code() == std::errc::too_many_files_open_in_system
+                ? "The system has as many open files as it may (sysctl fs.file-max)."
                 : "Compilers need a directory for temporary files; TMPDIR names another.";
         std::throw_with_nested(BuildError(file + " can't be compiled: " + error.what() + ". " + remedy));
     }

@@ -4,7 +4,6 @@
 #include <kiln/error.h>
 
 #include <algorithm>
-#include <array>
 #include <deque>
 #include <iterator>
 
@@ -40,14 +39,15 @@ std::vector<std::string> directive_names() {
     return names;
 }
 
-/// Where comments of one line begin that are on no line with anything else, in their order.
+/// Where comments of one line begin that are on no line with anything else, in their order, up to the last directive.
 std::vector<std::size_t> line_comments(std::string_view text) {
-    constexpr auto kRaw = std::to_array<std::string_view>({"R", "LR", "uR", "UR", "u8R"});
     std::deque<std::string> joined;
     PreprocessorReader reader(text, joined);
     std::vector<std::size_t> places;
+    const std::size_t last = text.rfind(kDirectiveMark);
+    if (last == std::string_view::npos) return places;
     bool line_starts = true;
-    while (reader.peek(), !reader.at_end()) {
+    while (reader.peek(), !reader.at_end() && reader.position() <= last) {
         const std::size_t place = reader.position();
         const char c = reader.peek();
         if (line_starts && text.substr(place).starts_with("//")) places.push_back(place);
@@ -56,9 +56,7 @@ std::vector<std::size_t> line_comments(std::string_view text) {
         if (is_digit(c)) {
             reader.skip_number();
         } else if (is_word_part(c)) {
-            const std::string_view word = reader.word();
-            if (reader.peek() == '"' && std::ranges::find(kRaw, word) != kRaw.end())
-                static_cast<void>(reader.raw_string());
+            if (reader.begins_raw_string(reader.word())) static_cast<void>(reader.raw_string());
         } else {
             reader.take();
             if (c == '"' || c == '\'') static_cast<void>(reader.literal(c));
@@ -78,9 +76,9 @@ void each_line(std::string_view text, const Use& use) {
         const std::size_t end = std::min(text.find('\n', begin), text.size());
         const std::string_view line = text.substr(begin, end - begin);
         const std::size_t mark = std::min(line.find_first_not_of(kBlanks), line.size());
-        const bool is_comment = std::ranges::binary_search(comments, begin + mark);
+        const std::size_t place = begin + mark;
         begin = end + 1;
-        if (is_comment && line.substr(mark).starts_with(kDirectiveMark))
+        if (line.substr(mark).starts_with(kDirectiveMark) && std::ranges::binary_search(comments, place))
             use(line, mark + kDirectiveMark.size(), line_number);
     }
 }

@@ -25,9 +25,7 @@ constexpr double kMostSeconds = 1e9;  // what a clock counts in nanoseconds ends
 
 void check_templates(std::span<const Template> templates, const TuneOptions& options) {
     if (templates.empty()) throw UsageError("there is no template to tune.");
-    if (options.shards == 0 || options.shard >= options.shards)
-        throw UsageError(
-            formatted("shard {} of {} does not exist: shards count from 0.", options.shard, options.shards));
+    check_shard(options.shard, options.shards);
     check_range("TuneOptions::finalists", options.finalists, 1, kMostFinalists);
     if (!(options.budget_seconds <= kMostSeconds))
         throw UsageError(formatted("the budget is {} seconds; it is a number of seconds up to {}.",

@@ -121,7 +121,26 @@ extern "C" __global__ void kernel(int* out) {
     EXPECT_THAT(test::rejected<DeviceError>([&] {
                     kernel({}, {64, 1, 1}, 0, out.data());
                 }),
-                AllOf(HasSubstr("named barrier 1 for 32 threads"), HasSubstr("16 lanes of warp 0")));
+                AllOf(HasSubstr("at barrier 1, where 0 of 32 threads have arrived"),
+                      HasSubstr("32 lanes of warps of which others have not")));
+}
+
+// Any two of four warps meet, whichever lanes come first, and then the other two.
+TEST(HostWaits, MoreWarpsComeToANamedBarrierThanItIsFor) {
+    const Binary binary = test::compile_for_host(R"(
+extern "C" __global__ void kernel(int* out) {
+    const int t = threadIdx.x;
+    for (int i = 0; i < 5; ++i) {
+        kiln::named_barrier_sync(1, 64);
+        out[t] += 1;
+    }
+})");
+    for (unsigned long long seed = 0; seed < 20; ++seed) {
+        const HostKernel kernel(binary, test::open_host(seed));
+        std::vector<int> out(128);
+        kernel({}, {128, 1, 1}, 0, out.data());
+        EXPECT_THAT(out, testing::Each(5)) << seed;
+    }
 }
 
 // What the arrivals of one block left at a barrier must not count in the next.

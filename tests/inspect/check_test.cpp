@@ -174,6 +174,23 @@ TEST_F(Check, AnOffByOneInDynamicSharedMemory) {
     expect_beyond(text, "dynamic shared memory");
 }
 
+// Clang asks for more of the recording than GCC does.
+TEST_F(Check, DynamicSharedMemoryWithClang) {
+    const test::ScopedVariable chosen("KILN_HOST_CXX", "clang++");
+    ServiceOptions options;
+    options.backend = Backend::host;
+    options.compile_only = true;
+    options.cache.enabled = false;
+    Service service(options);
+    const Variant tiled = service.find("transpose_tiled").variant();
+    try {
+        (void)service.compile(tiled);
+    } catch (const BuildError& error) {
+        KILN_REQUIRE_OR_SKIP("clang", false, error.what());
+    }
+    EXPECT_EQ(texts(Analyzer(service).check(tiled)), "");
+}
+
 // A pitch of 33 halves leaves the odd rows at addresses that are no multiples of 4 bytes.
 TEST_F(Check, AMisalignedVector) {
     const std::string text =

@@ -200,9 +200,7 @@ void check_drawing(const BenchOptions& options) {
     if (options.rounds) check_range("BenchOptions::rounds", *options.rounds, 1, kMostRounds);
     if (options.draws < 1)
         throw UsageError(formatted("{} problems can't be drawn; draw 1 or more", options.draws));
-    if (options.shards == 0 || options.shard >= options.shards)
-        throw UsageError(
-            formatted("shard {} of {} does not exist: shards count from 0", options.shard, options.shards));
+    check_shard(options.shard, options.shards);
     if (options.others < 0)
         throw UsageError(formatted("{} variants can't be timed next to the chosen one; ask for 0 or more",
                                    options.others));

@@ -49,13 +49,13 @@ auto preference(const Target& target, BinaryKind kind) {
     return std::tuple(target.backend, kind == BinaryKind::ptx, -number, suffix, target.arch);
 }
 
-/// The parameters whose values say what is computed. Where an output has no reference, nothing tells which they are: all do.
+/// The parameters whose values say what is computed. Where an output has no reference, nothing tells which
+/// they are: all do.
 std::vector<std::string> computing_parameters(const Service& service, const Template& of) {
-    const bool is_told = std::ranges::none_of(of.tensors(), [](const TensorArgument& tensor) {
+    const bool all = !of.is_runnable() || std::ranges::any_of(of.tensors(), [](const TensorArgument& tensor) {
         return (tensor.role == TensorRole::output || tensor.role == TensorRole::inout) &&
                tensor.reference.empty();
     });
-    const bool all = !of.is_runnable() || !is_told;
     std::vector<std::string> names;
     if (!all) names = problem_parameters(service, of);
     for (const Parameter& parameter : of.parameters())  // wisdom holds for any code, and results don't

@@ -21,6 +21,7 @@
 
 #include "base/file.h"
 #include "base/file_lock.h"
+#include "base/number_range.h"
 #include "base/output_file.h"
 #include "base/stopwatch.h"
 #include "base/words.h"
@@ -52,6 +53,7 @@ class Regression {
     Regression(const RegressOptions& options) : options_(options) {}
 
     RegressReport run(const std::vector<Manifest>& manifests) {
+        check_shard(options_.shard, options_.shards);
         if (options_.update && options_.sample)
             throw UsageError(
                 "a sample can't update the baselines, since most of its variants are not built; leave out "
@@ -96,9 +98,6 @@ class Regression {
     }
 
     void keep_shard(Group& group) const {
-        if (options_.shards == 0 || options_.shard >= options_.shards)
-            throw UsageError(formatted("shard {} of {} does not exist: shards count from 0", options_.shard,
-                                       options_.shards));
         std::uint64_t place = 0;
         std::erase_if(group.variants,
                       [&](const Variant&) { return place++ % options_.shards != options_.shard; });
