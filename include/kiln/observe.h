@@ -132,9 +132,13 @@ class AccessObserver {
     virtual void begin_launch(const ObservedLaunch& launch) = 0;
     /// False: this block is not run.
     virtual bool begin_block(Dim3 index) = 0;
-    /// The block seems to wait for one that was not run, or for a thread of its own: for a second its threads read some
-    /// places again and again and did nothing else. It is ended; end_block() follows.
+    /// The block seems to wait for one that was not run, or for a thread of its own: for a second of processor time its
+    /// threads read a few places each, of which may_change(), again and again and did nothing else. It is ended;
+    /// end_block() follows.
     virtual void waits_for_block() {}
+    /// Whether another thread may write there while a block runs. Not to an input or a constant: who reads one again and
+    /// again does not wait.
+    virtual bool may_change(std::uint64_t /*address*/) const { return true; }
     /// What a thread has accessed since the last report, in its order. Accesses to the kernel's own data may be
     /// among them (ObservedLaunch::own).
     virtual void accesses(unsigned thread, std::span<const ObservedAccess> accesses) = 0;

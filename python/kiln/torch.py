@@ -64,6 +64,7 @@ def _gemm_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 def _gemm_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
     a, b = ctx.saved_tensors
+    grad = grad.to(a.dtype)  # that of b, too; out_dtype may be another
     grad_a = gemm(grad, b.mT, a.dtype) if ctx.needs_input_grad[0] else None
     grad_b = None
     if ctx.needs_input_grad[1]:

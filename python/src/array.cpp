@@ -47,6 +47,21 @@ const DlExchangeApi* exchange_api(PyObject* type) {
     return api != nullptr && api->view_of_object != nullptr ? api : nullptr;
 }
 
+nb::object item(PyObject* dictionary, const char* key) {
+    PyObject* const found = PyMapping_GetItemString(dictionary, key);
+    if (found == nullptr) PyErr_Clear();
+    return nb::steal(found);
+}
+
+/// Whether the CUDA interface is there, and with it the stream that still writes to the array. JAX's has none, and its
+/// work may be under way: its __dlpack__ makes the data ready.
+bool tells_stream(PyObject* object, const std::string& library) {
+    const nb::object interface = optional_attribute(object, "__cuda_array_interface__");
+    if (!interface.is_valid()) return false;
+    return library == "cupy" || item(interface.ptr(), "stream").is_valid() ||
+           !optional_attribute(object, "__dlpack__").is_valid();
+}
+
 ArrayType describe(PyObject* object) {
     ArrayType found;
     PyObject* const type = reinterpret_cast<PyObject*>(Py_TYPE(object));
@@ -57,10 +72,11 @@ ArrayType describe(PyObject* object) {
     }
     found.may_be_masked = is_of(object, "numpy.ma", "MaskedArray");
     found.api = exchange_api(type);
+    if (is_of(object, "torch", "Tensor")) found.library = "torch";  // of whichever module a subclass is
     const auto has = [&](const char* name) { return optional_attribute(object, name).is_valid(); };
     if (found.api != nullptr)
         found.way = ArrayType::Way::exchange;
-    else if (found.library != "torch" && has("__cuda_array_interface__"))
+    else if (found.library != "torch" && tells_stream(object, found.library))
         found.way = ArrayType::Way::cuda_interface;
     else if (PyObject_CheckBuffer(object) != 0)
         found.way = ArrayType::Way::buffer;
@@ -157,12 +173,6 @@ std::int64_t stride_in_elements(std::int64_t bytes, std::int64_t item_bytes) {
     return bytes % item_bytes == 0 ? bytes / item_bytes : -1;
 }
 
-nb::object item(PyObject* dictionary, const char* key) {
-    PyObject* const found = PyMapping_GetItemString(dictionary, key);
-    if (found == nullptr) PyErr_Clear();
-    return nb::steal(found);
-}
-
 std::int64_t integer(PyObject* object) {
     const long long value = PyLong_AsLongLong(object);
     if (value == -1 && PyErr_Occurred() != nullptr) raise_current();
@@ -252,7 +262,7 @@ bool ArrayView::read(PyObject* object, void* stream) {
         case ArrayType::Way::cuda_interface:
             return read_cuda_interface(object);
         case ArrayType::Way::buffer:
-            return read_buffer(object);
+            return read_buffer(object, stream);
         case ArrayType::Way::dlpack:
             return read_dlpack(object, stream);
         case ArrayType::Way::none:
@@ -295,10 +305,13 @@ bool ArrayView::read_cuda_interface(PyObject* object) {
     return true;
 }
 
-bool ArrayView::read_buffer(PyObject* object) {
+bool ArrayView::read_buffer(PyObject* object, void* stream) {
     if (PyObject_GetBuffer(object, &buffer_, PyBUF_STRIDES | PyBUF_FORMAT) != 0) {
-        PyErr_Clear();  // of types that the buffer protocol has no letter for: NumPy's bfloat16
-        return read_array_interface(object);
+        PyErr_Clear();  // of types that the buffer protocol has no letter for: bfloat16; of memory of a GPU
+        if (read_array_interface(object)) return true;
+        if (!optional_attribute(object, "__dlpack__").is_valid())
+            throw nb::type_error("an array has elements of a type that Kiln does not know");
+        return read_dlpack(object, stream);
     }
     has_buffer_ = true;
     const auto known = dtype_of_format(buffer_.format == nullptr ? "B" : buffer_.format, buffer_.itemsize);
@@ -322,8 +335,7 @@ bool ArrayView::read_buffer(PyObject* object) {
 bool ArrayView::read_array_interface(PyObject* object) {
     const nb::object interface = optional_attribute(object, "__array_interface__");
     const auto known = dtype_of_name(object);
-    if (!interface.is_valid() || !known)
-        throw nb::type_error("an array has elements of a type that Kiln does not know");
+    if (!interface.is_valid() || !known) return false;
     dtype = *known;
     device_type = kDlCpu;
     device_id = 0;
@@ -358,12 +370,12 @@ bool ArrayView::read_dlpack(PyObject* object, void* stream) {
             static_cast<DlManagedTensorVersioned*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned"));
         PyCapsule_SetName(capsule.ptr(), "used_dltensor_versioned");
         set(versioned_->tensor);
-        is_readonly = (versioned_->flags & kDlReadOnly) != 0;
+        is_readonly = (versioned_->flags & kDlReadOnly) != 0 || type->library == "jaxlib";
     } else if (PyCapsule_IsValid(capsule.ptr(), "dltensor")) {
         managed_ = static_cast<DlManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
         PyCapsule_SetName(capsule.ptr(), "used_dltensor");
         set(managed_->tensor);
-        is_readonly = false;
+        is_readonly = type->library == "jaxlib";  // whose arrays never change
     } else {
         throw nb::type_error("__dlpack__ of an array returned no DLPack capsule");
     }

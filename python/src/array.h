@@ -3,9 +3,9 @@
 // ArrayView: what a kernel needs to know of an array of any library, read without copying anything. In the order of
 // preference, found once per type:
 //   DLPack's table of C functions   PyTorch: some ten nanoseconds, with the library's current stream
-//   __cuda_array_interface__        CuPy, Numba: a dictionary
-//   the buffer protocol             NumPy, memoryview, array, ctypes
-//   __dlpack__                      JAX and others: a capsule
+//   __cuda_array_interface__        CuPy, Numba: a dictionary; of others where it names a stream, or is all that there is
+//   the buffer protocol             NumPy, memoryview, array, ctypes, JAX on the CPU
+//   __dlpack__                      JAX on a GPU, its bfloat16, and others: a capsule
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -68,7 +68,7 @@ class ArrayView {
   private:
     void set(const DlTensor& tensor);
     bool read_cuda_interface(PyObject* object);
-    bool read_buffer(PyObject* object);
+    bool read_buffer(PyObject* object, void* stream);
     bool read_array_interface(PyObject* object);
     bool read_dlpack(PyObject* object, void* stream);
 

@@ -211,6 +211,10 @@ void CallPlan::read_scalar(const CallArgument& argument, PyObject* object, std::
         }
         return;
     }
+    if (argument.dtype.code == kDlBool && is_of(object, "numpy", "bool_")) {  // which is no integer to Python
+        value = PyObject_IsTrue(object) == 1 ? 1 : 0;
+        return;
+    }
     const nb::object index = nb::steal(PyNumber_Index(object));
     if (!index.is_valid()) {
         PyErr_Clear();
@@ -476,7 +480,8 @@ void CallPlan::read(CallArguments& call, ArrayViews& arrays, PyObject* args, PyO
         for (int i = 0; i < memory.ndim; ++i)
             call.workspace_bytes *= static_cast<std::size_t>(memory.shape[i]);
     }
-    call.stream = has_stream ? StreamRef(handle) : own_stream;
+    // The service's own is more than its handle: on the host it has none.
+    call.stream = has_stream && handle != own_stream.handle() ? StreamRef(handle) : own_stream;
 }
 
 Sizes CallPlan::sizes_of(const std::map<std::string, std::vector<std::int64_t>>& shapes,

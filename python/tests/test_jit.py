@@ -50,6 +50,21 @@ def test_a_wrong_dtype_is_named() -> None:
         plus(x, x.copy())
 
 
+def test_a_wrong_call_does_not_spoil_the_right_one() -> None:
+    two = kiln.jit(
+        SCALE.replace("//@ param  T type", "//@ param  U type in float, half = float\n//@ param  T type")
+        .replace("const T* x, T* y", "const T* x, float factor, U* y")
+        .replace("y[i] = T(FACTOR *", "y[i] = U(factor * FACTOR *")
+    )
+    x, y = np.ones(4, np.float32), np.zeros(4, np.float16)
+    with pytest.raises(TypeError):
+        two(x, y, 2.0)
+    two(x, 2.0, y)
+    assert (y == 4).all()
+    with pytest.raises(TypeError):
+        two(x, y, 2.0)
+
+
 def test_a_string_is_a_function_too() -> None:
     scale = kiln.jit(SCALE)
     x = np.ones(3, np.float16)

@@ -216,6 +216,23 @@ def test_strides_that_are_no_multiple_of_an_element_are_rejected(host: kiln.Serv
             kernel(x, y)
 
 
+def test_the_services_own_stream_may_be_given(scale: kiln.Kernel) -> None:
+    """On the host, too, where it has no handle."""
+    x, y = np.ones(4, np.float32), np.zeros(4, np.float32)
+    scale(x, y, stream=scale.service.stream)
+    assert (y == 3).all()
+
+
+def test_bools_of_numpy_are_bools(host: kiln.Service) -> None:
+    source = SCALE.replace("const T* x, T* y", "bool on, const T* x, T* y").replace("y[i] = T(", "if (on) y[i] = T(")
+    kernel = kiln.Template(source).variant(FACTOR=3).build()
+    x, y = np.ones(4, np.float32), np.zeros(4, np.float32)
+    kernel(np.False_, x, y)
+    assert (y == 0).all()
+    kernel(np.True_, x, y)
+    assert (y == 3).all()
+
+
 def test_inputs_may_be_read_only(scale: kiln.Kernel) -> None:
     x, y = np.ones(4, np.float32), np.zeros(4, np.float32)
     x.flags.writeable = False

@@ -92,6 +92,48 @@ def test_jaxs_arrays_are_inputs(scale: kiln.Kernel) -> None:
     np.testing.assert_allclose(out.sum(-1), 1, rtol=1e-5)
 
 
+def test_jaxs_bfloat16_is_read(host: kiln.Service) -> None:
+    jax = pytest.importorskip("jax")
+    x = jax.device_put(jax.numpy.arange(10, dtype=jax.numpy.bfloat16), jax.devices("cpu")[0])
+    y = np.zeros(10, x.dtype)
+    scale = kiln.Template(SCALE).variant(FACTOR=3, T="bfloat16").build()
+    scale(x, y)
+    np.testing.assert_array_equal(y.astype(np.float32), 3 * np.arange(10))
+    with pytest.raises(ValueError, match="'y' is read-only"):
+        scale(x, x)
+
+
+@pytest.mark.parametrize("first_on_gpu", [True, False])
+def test_arrays_whose_cuda_interface_names_no_stream_are_made_ready_by_dlpack(
+    scale: kiln.Kernel, first_on_gpu: bool
+) -> None:
+    """JAX's are such: work of its own may be under way, for which only __dlpack__(stream=) waits."""
+    asked = []
+
+    class Array:
+        def __init__(self, on_gpu: bool) -> None:
+            self.on_gpu, self.memory = on_gpu, np.ones(4, np.float32)
+
+        @property
+        def __cuda_array_interface__(self) -> dict:
+            if not self.on_gpu:
+                raise AttributeError("only arrays on a GPU have it")
+            return {"shape": (4,), "typestr": "<f4", "data": (self.memory.ctypes.data, True), "version": 2}
+
+        def __dlpack__(self, **named):
+            asked.append(named.get("stream"))
+            return self.memory.__dlpack__()
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (2, 0) if self.on_gpu else self.memory.__dlpack_device__()
+
+    for on_gpu in (first_on_gpu, not first_on_gpu):
+        y = np.zeros(4, np.float32)
+        scale(Array(on_gpu), y)
+        assert (y == 3).all()
+        assert asked.pop() == (scale.service.stream if on_gpu else None)
+
+
 def test_bfloat16_of_ml_dtypes_is_read(host: kiln.Service) -> None:
     ml_dtypes = pytest.importorskip("ml_dtypes")
     scale = kiln.Template(SCALE).variant(FACTOR=3, T="bfloat16").build()

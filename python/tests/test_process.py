@@ -173,6 +173,33 @@ def in_child(work: Callable[[], object]) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
+def test_a_child_of_fork_launches_while_its_parents_threads_do(scale: kiln.Kernel) -> None:
+    """Each launch takes a lock or two for a moment, and the child has none of the threads that would give one back."""
+    one, stop = np.ones(1, np.float32), threading.Event()
+
+    def launch() -> None:
+        y = np.zeros(1, np.float32)
+        while not stop.is_set():
+            scale(one, y)
+
+    def child() -> None:
+        y = np.zeros(1, np.float32)
+        signal.alarm(20)
+        scale(one, y)
+        assert y[0] == 3
+
+    threads = [threading.Thread(target=launch) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(60):
+            assert in_child(child) == 0
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+
+
 @pytest.mark.parametrize("what", ["jit", "operation", "service"])
 def test_a_child_of_fork_does_not_wait_for_builds_of_the_parents_threads(
     host: kiln.Service, monkeypatch: pytest.MonkeyPatch, what: str

@@ -61,6 +61,16 @@ def test_gradients_of_linear(device: str) -> None:
         close(one, other)
 
 
+def test_the_gradient_of_a_product_in_another_type(device: str) -> None:
+    a, b = (torch.randn(*shape, device=device).half().requires_grad_() for shape in ((7, 20), (20, 12)))
+    grad = torch.randn(7, 12, device=device)
+    found = torch.autograd.grad(kiln.torch.gemm(a, b, torch.float32), (a, b), grad)
+    expected = torch.autograd.grad(a @ b, (a, b), grad.half())
+    for one, other in zip(found, expected, strict=True):
+        assert one.dtype == torch.float16
+        torch.testing.assert_close(one.float(), other.float(), rtol=1e-2, atol=1e-2)
+
+
 def test_gradients_of_other_operators(device: str) -> None:
     a, b = (
         torch.randn(2, 7, 20, device=device, requires_grad=True),

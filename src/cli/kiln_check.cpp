@@ -129,11 +129,12 @@ std::uint64_t requests(const Recording& recording) {
 }
 
 std::string covered_text(const Recording& recording) {
+    const bool are_first = recording.first_blocks && recording.blocks_recorded < recording.blocks;
     return formatted(
-        "{}{} of {} blocks, {} accesses of warps from {} places to shared and {} to global memory",
-        recording.first_blocks && recording.blocks_recorded < recording.blocks ? "the first " : "",
-        recording.blocks_recorded, recording.blocks, requests(recording), recording.shared.size(),
-        recording.global.size());
+        "{}{} of {} blocks{}, {} accesses of warps from {} places to shared and {} to global memory",
+        are_first ? "the first " : "", recording.blocks_recorded, recording.blocks,
+        are_first ? " (one waited in a loop of its own, for one before it as it seems)" : "",
+        requests(recording), recording.shared.size(), recording.global.size());
 }
 
 struct Checked {

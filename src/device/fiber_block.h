@@ -256,12 +256,13 @@ class FiberBlock final : private kiln_host::Block, public KernelRunner {
     kiln_host::AccessLog* log_ = nullptr;   // null: nobody observes
     std::vector<ObservedAccess> accesses_;  // what the log is a part of
 
-    // Threads that look at flags: nothing but loads and atomics, of so few places that none meets another in a small table.
+    // Threads that look at flags: nothing but loads and atomics, each of a few places that others may change, and all together of
+    // so few that none meets another in a small table.
     class Spin {
       public:
         void reset();
         // With these accesses: whether it has gone on for long.
-        bool goes_on(std::span<const ObservedAccess> accesses);
+        bool goes_on(std::span<const ObservedAccess> accesses, const AccessObserver& observer);
 
       private:
         struct Seen {
@@ -270,7 +271,7 @@ class FiberBlock final : private kiln_host::Block, public KernelRunner {
         std::array<Seen, 128> places_{};
         std::uint64_t round_ = 1;  // what is of an older one does not count
         std::uint64_t count_ = 0;  // of accesses in this round
-        Stopwatch since_;          // its first one
+        double since_ms_ = 0;      // its first one, in the thread's processor time
     };
     Spin spin_;
     std::vector<unsigned> met_;

@@ -4,6 +4,9 @@
 // it is emptied before another thread runs and before anything that orders threads, so all that is in it is
 // by the thread that runs. The observer is called on the OS thread's own stack, since it may do more than fits a
 // fiber's: libdw 0.191 and later read a table of lines with 256 KiB of stack.
+#include <time.h>
+
+#include <algorithm>
 #include <cstddef>
 #include <type_traits>
 
@@ -39,6 +42,13 @@ static_assert(agree(kiln_host::AccessKind::load, AccessKind::load) &&
               agree(kiln_host::AccessKind::barrier_init, AccessKind::barrier_init) &&
               agree(kiln_host::AccessKind::idle_lane, AccessKind::idle_lane));
 
+/// Of this thread: a process that is suspended, or waits for a processor, does not spin.
+double processor_ms() {
+    timespec time{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_nsec) * 1e-6;
+}
+
 }  // namespace
 
 void FiberBlock::start_log() {
@@ -55,7 +65,7 @@ void FiberBlock::empty_log(const Thread& self) {
     if (count == 0) return;
     log_->next -= count;
     on_main_stack([&] { plan_.observer->accesses(number_of(self), {first, count}); });
-    if (spin_.goes_on({first, count})) {
+    if (spin_.goes_on({first, count}, *plan_.observer)) {
         has_spun_ = true;
         end_early();
     }
@@ -66,21 +76,28 @@ void FiberBlock::Spin::reset() {
     count_ = 0;
 }
 
-bool FiberBlock::Spin::goes_on(std::span<const ObservedAccess> accesses) {
+bool FiberBlock::Spin::goes_on(std::span<const ObservedAccess> accesses, const AccessObserver& observer) {
     constexpr double kLongMs = 1000;
-    constexpr std::uint64_t kMany = 100'000;  // so that a process that was suspended has not spun
-    if (count_ == 0) since_ = Stopwatch();
+    constexpr std::uint64_t kMany = 100'000;
+    constexpr std::size_t kFlags = 8;  // of a thread; more are a table that it computes with
+    if (count_ == 0) since_ms_ = processor_ms();
+    std::array<std::uint64_t, kFlags> flags{};
+    std::size_t found = 0;
     for (const ObservedAccess& access : accesses) {
         Seen& seen = places_[access.address / 4 % places_.size()];
         const bool reads = access.kind == AccessKind::load || access.kind == AccessKind::atomic;
-        if (!reads || (seen.round == round_ && seen.address != access.address)) {
+        const auto known = flags.begin() + static_cast<std::ptrdiff_t>(found);
+        const bool is_new = std::find(flags.begin(), known, access.address) == known;
+        if (!reads || (seen.round == round_ && seen.address != access.address) ||
+            (is_new && (found == kFlags || !observer.may_change(access.address)))) {
             reset();
             return false;
         }
+        if (is_new) flags[found++] = access.address;
         seen = {access.address, round_};
     }
     count_ += accesses.size();
-    return count_ > kMany && since_.elapsed_ms() > kLongMs;
+    return count_ > kMany && processor_ms() - since_ms_ > kLongMs;
 }
 
 void FiberBlock::tell_meeting(const Positions& all) {

@@ -20,6 +20,7 @@
 
 #include "base/config.h"
 #include "base/file.h"
+#include "base/fork.h"
 #include "base/host_arch.h"
 #include "device/capture.h"
 #include "device/driver.h"
@@ -102,32 +103,33 @@ DeviceInfo describe() {
     return info;
 }
 
-// The pool of this process. A child of fork() has none of its parent's threads, so it gets a new one and
-// the parent's is left alone.
+// The pool of this process. A child of fork() has none of its parent's threads, and locks of its pool may be held, so it
+// gets a new one and the parent's is left alone.
 class ExecutorOfProcess {
   public:
-    explicit ExecutorOfProcess(unsigned workers) : workers_(workers) {}
+    explicit ExecutorOfProcess(unsigned workers) : state_(new State(workers)) {}
     ExecutorOfProcess(const ExecutorOfProcess&) = delete;
     ExecutorOfProcess& operator=(const ExecutorOfProcess&) = delete;
-    ~ExecutorOfProcess() { forget_parents(); }
+    ~ExecutorOfProcess() { end_state_of_this_process(state_); }
 
     HostExecutor& get() {
-        const std::lock_guard lock(mutex_);
-        forget_parents();
-        if (!executor_) executor_ = std::make_unique<HostExecutor>(workers_);
-        process_ = ::getpid();
-        return *executor_;
+        return state_of_this_process(
+                   state_, [](const State& parent) { return std::make_unique<State>(parent.workers); })
+            .executor;
     }
 
   private:
-    void forget_parents() {
-        if (executor_ && process_ != ::getpid()) static_cast<void>(executor_.release());
-    }
+    struct State {
+        explicit State(unsigned count) : workers(count), executor(count) {}
+        /// Not by fork_generation(): a child that only launches has none of these threads either.
+        bool is_of_this_process() const { return process == ::getpid(); }
 
-    const unsigned workers_;
-    std::mutex mutex_;
-    std::unique_ptr<HostExecutor> executor_;
-    pid_t process_ = 0;
+        const unsigned workers;
+        const pid_t process = ::getpid();
+        HostExecutor executor;
+    };
+
+    std::atomic<State*> state_;
 };
 
 struct HostEvent {
@@ -218,6 +220,8 @@ class HostDriver final : public Driver {
     std::shared_ptr<AccessObserver> observer_;
     WhenLoaded when_loaded_ = WhenLoaded::at_once;
     bool separate_ = false;
+    std::atomic<bool> has_apart_ =
+        false;  // or had; where not, a child of fork() that frees memory takes no lock
     std::mutex apart_mutex_;
     std::map<void*, std::size_t> apart_;  // what allocate_apart() gave, and its bytes
 };
@@ -236,13 +240,14 @@ void* HostDriver::allocate_apart(std::size_t bytes) {
         ::munmap(start, whole);
         return nullptr;
     }
+    has_apart_ = true;
     const std::lock_guard lock(apart_mutex_);
     apart_.emplace(memory, whole);
     return memory;
 }
 
 void HostDriver::release(void* memory) noexcept {
-    {
+    if (has_apart_) {
         const std::lock_guard lock(apart_mutex_);
         if (const auto found = apart_.find(memory); found != apart_.end()) {
             ::munmap(static_cast<std::byte*>(memory) - kMarginBytes, found->second);

@@ -80,13 +80,16 @@ class Program : public ::testing::Test {
         ProcessRequest request;
         request.arguments = std::move(arguments);
         request.environment = std::move(environment);
-        request.timeout = std::chrono::seconds(240);
+        request.timeout = limit_;
         const ProcessResult result = run_process(request);
         EXPECT_TRUE(result.started) << result.start_error;
         EXPECT_FALSE(result.timed_out);
         EXPECT_EQ(result.signal, 0) << result.error;
         return {result.exit_status, result.output, result.error};
     }
+
+  protected:
+    std::chrono::seconds limit_{240};  // of a program that hangs
 
   private:
     std::string program_;

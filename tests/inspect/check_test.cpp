@@ -123,6 +123,75 @@ extern "C" __global__ void chained(int n, const float* x, float* y, int* flags, 
     EXPECT_THROW(check_text("chained", later), DeviceError);
 }
 
+// A loop that computes with a table of coefficients reads them again and again, for longer than a wait is believed to be.
+TEST_F(Check, ALongLoopOverATableWaitsForNothing) {
+    const std::string text = R"(//@ kernel ode
+//@ block 32
+//@ grid ceil_div(n + 1, 32)
+//@ size n = 1600
+//@ input c [16]
+//@ input x [n]
+//@ output y [n]
+#include "kiln/device.h"
+extern "C" __global__ void ode(int n, const float* c, const float* x, float* y) {
+    TABLE
+    const int i = blockIdx.x * 32 + threadIdx.x;
+    if (i > n) return;
+    float a = x[i < n ? i : 0], v = 0;
+    const int steps = i < n ? 1 : 200000;
+    for (int step = 0; step < steps; ++step) {
+        float f = 0;
+        for (int k = 0; k < 16; ++k) f = f * a + c[k];
+        v = 0.99f * v - 0.001f * f;
+        a += 0.001f * v;
+        if (!(a < 10 && a > -10)) a = 0;
+    }
+    y[i] = a;  // the last thread's lies behind it
+}
+)";
+    const auto with = [&](const std::string& table, const std::string& name) {
+        std::string changed = text;
+        changed.replace(changed.find("TABLE"), 5, table);
+        changed.replace(changed.find("c[k]"), 4, name + "[k]");
+        return changed;
+    };
+    const std::string shared =
+        "__shared__ float own[16];\n    if (threadIdx.x < 16) own[threadIdx.x] = c[threadIdx.x];\n    "
+        "__syncthreads();";
+    for (const std::string& source : {with("", "c"), with(shared, "own")}) {
+        const Recording recording = check_text("ode", source);
+        EXPECT_FALSE(recording.first_blocks);
+        ASSERT_EQ(recording.problems.size(), 1U) << texts(recording);
+        EXPECT_EQ(recording.problems.front().kind, ProblemKind::out_of_bounds) << texts(recording);
+    }
+}
+
+// What the sample showed before a block waited is kept.
+TEST_F(Check, WhatWasFoundBeforeABlockWaitedIsTold) {
+    const Recording recording = check_text("chained", R"(//@ kernel chained
+//@ block 64
+//@ grid ceil_div(n, 64)
+//@ size n = 100000 test 4001
+//@ input x [n]
+//@ output y [n]
+//@ scratch flags [ceil_div(n, 64)] = 0
+#include "kiln/device.h"
+extern "C" __global__ void chained(int n, const float* x, float* y, int* flags) {
+    const int i = blockIdx.x * 64 + threadIdx.x;
+    if (blockIdx.x >= 20 && threadIdx.x == 3) y[n] = 1;
+    if (i < n) y[i] = x[i];
+    if (threadIdx.x == 0) {
+        if (blockIdx.x + 1 == gridDim.x) while (*(volatile int*)(flags + blockIdx.x - 1) == 0) {}
+        *(volatile int*)(flags + blockIdx.x) = 1;
+    }
+}
+)");
+    EXPECT_TRUE(recording.first_blocks);
+    EXPECT_EQ(recording.blocks_recorded, 16U);
+    ASSERT_EQ(recording.problems.size(), 1U) << texts(recording);
+    EXPECT_EQ(recording.problems.front().kind, ProblemKind::out_of_bounds) << texts(recording);
+}
+
 // The first and the last access may reach beyond the matrix, with fewer columns than an access has from many rows.
 TEST_F(Check, ColumnSumsOfRowsThatBeginAnywhereAreSound) {
     for (const Values& values :

@@ -96,7 +96,7 @@ typedef struct kiln_size {
 
 /// The sizes of one problem.
 typedef struct kiln_shape {
-    const kiln_size* sizes;  ///< in any order; those that are not given have their defaults
+    const kiln_size* sizes;  ///< in any order, all that the operation has
     size_t count;            ///< of sizes
 } kiln_shape;
 

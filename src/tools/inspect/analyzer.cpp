@@ -120,25 +120,6 @@ Variant with_multiprocessors(const Variant& variant, Target target, std::int64_t
     return variant.origin().for_target(target).variant(variant.values());
 }
 
-// Those that `known` does not have. In another order of threads a race may be found from its other side, or with a third access.
-void add_new_problems(const Recording& more, Recording& known) {
-    const auto memory = [](const AccessProblem& one) {
-        return one.variable.empty() ? one.tensor : one.variable;
-    };
-    const std::size_t before = known.problems.size();
-    for (const AccessProblem& problem : more.problems) {
-        const bool is_known =
-            std::ranges::any_of(std::span(known.problems).first(before), [&](const AccessProblem& one) {
-                if (one.kind != problem.kind || memory(one) != memory(problem)) return false;
-                if (one.place == problem.place && one.access == problem.access) return true;
-                return one.kind == ProblemKind::race &&
-                       (one.place == problem.other || one.other == problem.place ||
-                        one.other == problem.other);
-            });
-        if (!is_known) known.problems.push_back(problem);
-    }
-}
-
 /// As they are told when they are found.
 std::vector<std::string> texts_of(const Recording& recording) {
     std::vector<std::string> texts;

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,6 +31,7 @@ class HostRecorder::Relay final : public AccessObserver {
         }
         ObservedLaunch known = launch;
         known.global = tensors_;
+        constants_ = known.own;
         to_->begin_launch(known);
     }
     bool begin_block(Dim3 index) override {
@@ -37,6 +39,12 @@ class HostRecorder::Relay final : public AccessObserver {
         return !waits_ && to_->begin_block(index);
     }
     void waits_for_block() override { waits_ = true; }
+    bool may_change(std::uint64_t address) const override {
+        const auto is_constant = [&](const MemoryRange& range) {
+            return range.read_only && address - range.address < range.size_bytes;
+        };
+        return std::ranges::none_of(tensors_, is_constant) && std::ranges::none_of(constants_, is_constant);
+    }
     void accesses(unsigned thread, std::span<const ObservedAccess> accesses) override {
         if (to_ != nullptr) to_->accesses(thread, accesses);
     }
@@ -89,6 +97,7 @@ class HostRecorder::Relay final : public AccessObserver {
     AccessObserver* to_ = nullptr;
     std::vector<AccessObserver*> next_;
     std::vector<MemoryRange> tensors_;
+    std::vector<MemoryRange> constants_;  // and other data of the kernel's own
     bool waits_ = false;
 };
 
@@ -171,10 +180,8 @@ std::optional<Variant> HostRecorder::naive(const Variant& host_variant) const {
 
 AnyKernel HostRecorder::build(const Variant& host_variant) { return service_->build(host_variant); }
 
-// Not set: a block waits for one that was not run.
-std::optional<std::vector<Recording>> HostRecorder::recorded(const AnyKernel& kernel, RunOptions run,
-                                                             const std::vector<RecorderOptions>& options,
-                                                             const Tell& tell) {
+HostRecorder::Recorded HostRecorder::recorded(const AnyKernel& kernel, RunOptions run,
+                                              const std::vector<RecorderOptions>& options, const Tell& tell) {
     std::vector<std::unique_ptr<AccessRecorder>> recorders;
     for (const RecorderOptions& each : options) {
         recorders.push_back(std::make_unique<AccessRecorder>(each));
@@ -189,11 +196,17 @@ std::optional<std::vector<Recording>> HostRecorder::recorded(const AnyKernel& ke
     run.on_phase = tell;
     run.on_tensor = [&](const MemoryRange& tensor) { turn.add_tensor(tensor); };
     const RunResult result = runner_->run(kernel, run);
-    if (turn.waits()) return std::nullopt;
-    std::vector<Recording> recordings;
-    for (const auto& recorder : recorders) recordings.push_back(recorder->recording());
-    if (options.back().problems) add_unseen(result, recordings);
-    return recordings;
+    Recorded found;
+    found.waits = turn.waits();
+    for (const auto& recorder : recorders) found.recordings.push_back(recorder->recording());
+    if (options.back().problems) add_unseen(result, found.recordings);
+    // What a block that did not run would have written is not missing.
+    if (found.waits)
+        for (Recording& each : found.recordings)
+            std::erase_if(each.problems, [](const AccessProblem& problem) {
+                return problem.kind == ProblemKind::uninitialised;
+            });
+    return found;
 }
 
 // Does it in a child process, where the service wants that.
@@ -222,19 +235,22 @@ std::vector<Recording> HostRecorder::record_kernels(const AnyKernel& kernel, con
     RunOptions run;
     run.sizes = sizes;
     return apart(kernel, {}, [&](const Tell& tell) {
-        std::optional<std::vector<Recording>> recordings = recorded(kernel, run, options, tell);
-        if (!recordings && !options.front().first_blocks) {
+        Recorded found = recorded(kernel, run, options, tell);
+        if (found.waits && !options.front().first_blocks) {
             std::vector<RecorderOptions> first = options;
             // Then no block is left out before the last that is run.
             for (RecorderOptions& each : first) each.first_blocks = true;
-            recordings = recorded(kernel, run, first, tell);
+            Recorded again = recorded(kernel, run, first, tell);
+            for (std::size_t i = 0; i < again.recordings.size(); ++i)
+                add_new_problems(found.recordings[i], again.recordings[i]);
+            found = std::move(again);
         }
-        if (!recordings)
+        if (found.waits)
             throw DeviceError(
                 "a thread reads the same place again and again: it waits for a block with a higher number, "
                 "or for a thread of its "
                 "own block without a barrier, and on the host neither runs until it ends");
-        return *std::move(recordings);
+        return std::move(found.recordings);
     });
 }
 
@@ -247,9 +263,27 @@ Recording HostRecorder::record_again(const AnyKernel& kernel, const Sizes& sizes
     return apart(kernel, std::move(found),
                  [&](const Tell& tell) {
                      const OtherThreadOrder order(*service_);
-                     return recorded(kernel, run, {options}, tell).value_or(std::vector<Recording>(1));
+                     return recorded(kernel, run, {options}, tell).recordings;
                  })
         .front();
+}
+
+void add_new_problems(const Recording& more, Recording& known) {
+    const auto memory = [](const AccessProblem& one) {
+        return one.variable.empty() ? one.tensor : one.variable;
+    };
+    const std::size_t before = known.problems.size();
+    for (const AccessProblem& problem : more.problems) {
+        const bool is_known =
+            std::ranges::any_of(std::span(known.problems).first(before), [&](const AccessProblem& one) {
+                if (one.kind != problem.kind || memory(one) != memory(problem)) return false;
+                if (one.place == problem.place && one.access == problem.access) return true;
+                return one.kind == ProblemKind::race &&
+                       (one.place == problem.other || one.other == problem.place ||
+                        one.other == problem.other);
+            });
+        if (!is_known) known.problems.push_back(problem);
+    }
 }
 
 }  // namespace kiln

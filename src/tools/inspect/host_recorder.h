@@ -33,8 +33,8 @@ class HostRecorder {
     AnyKernel build(const Variant& host_variant);
     /// One launch, of all kernels. One thread at a time. Throws what Runner::run throws.
     Recording record(const AnyKernel& kernel, const Sizes& sizes, const RecorderOptions& options);
-    /// The same on other conditions: with threads in another order (OtherThreadOrder), and skew as RunOptions::skew. Has nothing
-    /// where the kernel then waits for a thread or block that does not run. found: what is known of the kernel already, for the
+    /// The same on other conditions: with threads in another order (OtherThreadOrder), and skew as RunOptions::skew. Ends where
+    /// the kernel then waits for a thread or block that does not run. found: what is known of the kernel already, for the
     /// message where the launch fails.
     Recording record_again(const AnyKernel& kernel, const Sizes& sizes, const RecorderOptions& options,
                            int skew, std::vector<std::string> found);
@@ -46,9 +46,13 @@ class HostRecorder {
     class Relay;
     using Tell = std::function<void(std::string_view)>;
 
-    std::optional<std::vector<Recording>> recorded(const AnyKernel& kernel, RunOptions run,
-                                                   const std::vector<RecorderOptions>& options,
-                                                   const Tell& tell);
+    struct Recorded {
+        std::vector<Recording> recordings;  // of each kernel
+        bool waits = false;                 // a block waits for one that was not run; they end there
+    };
+
+    Recorded recorded(const AnyKernel& kernel, RunOptions run, const std::vector<RecorderOptions>& options,
+                      const Tell& tell);
     std::vector<Recording> apart(const AnyKernel& kernel, std::vector<std::string> found,
                                  const std::function<std::vector<Recording>(const Tell&)>& work);
 
@@ -56,5 +60,9 @@ class HostRecorder {
     std::unique_ptr<Service> service_;
     std::unique_ptr<Runner> runner_;
 };
+
+/// Adds the problems of `more` that `known` does not have. In another order of threads a race may be found from its other side,
+/// or with a third access.
+void add_new_problems(const Recording& more, Recording& known);
 
 }  // namespace kiln
