@@ -88,6 +88,9 @@ class CallPlan {
     /// other factors are not 0.
     std::vector<std::string> told_by(const std::vector<std::string>& tensors) const;
 
+    /// Of a size's place, in sets of them.
+    static std::uint32_t bit_of(std::size_t size) { return std::uint32_t{1} << size; }
+
   private:
     using SizeValues = std::array<std::int64_t, kMostCallArguments>;
 

@@ -342,10 +342,10 @@ TEST_F(OperationOnHost, OneThatWasMovedFromIsRejected) {
 TEST_F(OperationOnHost, ACallbackOfABuildPreparesShapes) {
     ServiceOptions one_worker = this->options();
     one_worker.workers = 1;
+    std::promise<void> prepared;  // outlives the services' threads
     auto building = std::make_unique<Service>(one_worker);
     const Template of = building->parse(kShift, "shift.cu");
     auto operation = std::make_unique<Operation>(*building, of, Values{}, options_with());
-    std::promise<void> prepared;
     building->build_async(of.variant(), [&](AnyKernel, std::exception_ptr) {
         operation->prepare({{"n", 100}});
         prepared.set_value();
@@ -362,11 +362,11 @@ TEST_F(OperationOnHost, ACallbackOfABuildPreparesShapes) {
 TEST_F(OperationOnHost, ACallbackOfABuildPreparesShapesOfAnotherService) {
     ServiceOptions one_worker = this->options();
     one_worker.workers = 1;
+    std::promise<void> is_busy, prepared;  // outlive the services' threads
+    const std::shared_future<void> done = prepared.get_future().share();
     auto other = std::make_unique<Service>(one_worker), building = std::make_unique<Service>(one_worker);
     const Template of = other->parse(kShift, "shift.cu");
     auto operation = std::make_unique<Operation>(*other, of, Values{}, options_with());
-    std::promise<void> is_busy, prepared;
-    const std::shared_future<void> done = prepared.get_future().share();
     other->build_async(of.variant(), [&](AnyKernel, std::exception_ptr) {
         is_busy.set_value();
         done.wait();
