@@ -43,6 +43,9 @@ enum class AccessKind : std::uint8_t {
     /// A shuffle that reads a lane which does not take part, so that its result is undefined. `address` is that lane, no
     /// place in memory.
     idle_lane,
+    /// TMA: a part of the box of a load, in shared memory, when the load begins: from then on until it arrives, anything may lie
+    /// there.
+    bulk_begin,
 };
 
 /// Whether it is an instruction that accesses memory and whose costs count. The others only tell when something happens.

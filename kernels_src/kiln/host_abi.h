@@ -36,7 +36,8 @@ enum class AccessKind : unsigned char {
     bulk_arrival,
     barrier_init,
     barrier_use,
-    idle_lane
+    idle_lane,
+    bulk_begin
 };
 
 /// As kiln::ObservedAccess.

@@ -5,6 +5,8 @@
 //   - a load turns its target into NaNs at once, and fills it when a thread waits for its barrier;
 //   - a store reads its source when its thread waits for its group; a source that changed meanwhile is
 //     an error, and a store that is never waited for does not happen;
+//   - a thread whose arrival ends a phase lets all others go on first, so that what it still reads of a buffer that it gave
+//     back is overwritten;
 //   - arrivals that a phase does not expect, and barriers that were not initialised, are errors.
 // Fences do nothing. A block is a cluster of its own.
 #pragma once
@@ -29,7 +31,8 @@ inline BarrierState barrier_state(const kiln::Barrier* barrier) {
     if (state.mark != kMark) trap("a kiln::Barrier is used that was not initialised, or was overwritten");
     return state;
 }
-inline void change_barrier(kiln::Barrier* barrier, unsigned arrived, long long bytes) {
+/// Whether that ends a phase.
+inline bool change_barrier(kiln::Barrier* barrier, unsigned arrived, long long bytes) {
     [[maybe_unused]] const Muted muted{};
     BarrierState state = barrier_state(barrier);
     if (arrived > state.missing) trap("more threads arrive at a kiln::Barrier than its phase waits for");
@@ -37,11 +40,13 @@ inline void change_barrier(kiln::Barrier* barrier, unsigned arrived, long long b
         trap("a kiln::Barrier can't count more than 2^20 - 1 bytes");
     state.missing -= arrived;
     state.bytes += bytes;
-    if (state.missing == 0 && state.bytes == 0) {
+    const bool ends = state.missing == 0 && state.bytes == 0;
+    if (ends) {
         state.phase ^= 1u;
         state.missing = state.arrivals;
     }
     __builtin_memcpy(barrier, &state, sizeof(state));
+    return ends;
 }
 
 /// What arrivals at a phase release and waits for it acquire. Two alternate: a wait for one phase, even where it does not wait
@@ -49,19 +54,30 @@ inline void change_barrier(kiln::Barrier* barrier, unsigned arrived, long long b
 inline const void* phase_object(const kiln::Barrier* barrier, unsigned parity) {
     return reinterpret_cast<const char*>(barrier) + (parity & 1u);
 }
+inline unsigned phase_of(const kiln::Barrier* barrier) {
+    [[maybe_unused]] const Muted muted{};
+    return unsigned(barrier_state(barrier).phase);
+}
 inline void tell_use(const kiln::Barrier* barrier) {
     tell(AccessKind::barrier_use, barrier, sizeof(kiln::Barrier));
+}
+/// As one access after the other.
+inline void tell_bytes(AccessKind kind, const unsigned char* from, unsigned bytes) {
+    constexpr unsigned kMostBytes = 4096;
+    for (unsigned at = 0; at < bytes; at += kMostBytes)
+        tell(kind, from + at, bytes - at < kMostBytes ? bytes - at : kMostBytes);
+}
+/// Every other thread goes on until it has to wait.
+inline void let_others_go_on() {
+    unsigned asked = 0;
+    unsigned* const count = &asked;
+    wait_until([=] { return (*count)++ != 0; });
 }
 /// As one thread, which announces so many bytes.
 inline void arrive(kiln::Barrier* barrier, long long bytes) {
     tell_use(barrier);
-    unsigned phase;
-    {
-        [[maybe_unused]] const Muted muted{};
-        phase = unsigned(barrier_state(barrier).phase);
-    }
-    release(phase_object(barrier, phase));
-    change_barrier(barrier, 1, bytes);
+    release(phase_object(barrier, phase_of(barrier)));
+    if (change_barrier(barrier, 1, bytes)) let_others_go_on();
 }
 
 /// A box at its place.
@@ -177,13 +193,9 @@ inline void note_arrival(const Box& box) {
     if (arrived_count < kMostLoads) arrived[arrived_count++] = box;
 }
 inline void tell_arrivals() {
-    constexpr unsigned kMostBytes = 4096;
     for (; arrived_count != 0; --arrived_count) {
         const Box& box = arrived[arrived_count - 1];
-        const unsigned bytes = box_bytes(box.map);
-        for (unsigned at = 0; at < bytes; at += kMostBytes)
-            tell(AccessKind::bulk_arrival, box.shared + at,
-                 bytes - at < kMostBytes ? bytes - at : kMostBytes);
+        tell_bytes(AccessKind::bulk_arrival, box.shared, box_bytes(box.map));
     }
 }
 #else
@@ -191,17 +203,19 @@ inline void note_arrival(const Box&) {}
 inline void tell_arrivals() {}
 #endif
 
-/// Takes out the loads of a barrier, and does them or not.
+/// Takes out the loads of a barrier, and does them or not: those that its phase waits for. What comes behind them was not
+/// announced, and arrives at the next wait.
 inline void take_loads(kiln::Barrier* barrier, bool move) {
     unsigned kept = 0;
+    bool has_ended = false;
     for (unsigned i = 0; i < load_count; ++i) {
-        if (loads[i].barrier != barrier) {
+        if (loads[i].barrier != barrier || has_ended) {
             if (kept != i) loads[kept] = loads[i];
             ++kept;
         } else if (move) {
             move_box<true>(loads[i].box);
             note_arrival(loads[i].box);
-            change_barrier(barrier, 0, -(long long)box_bytes(loads[i].box.map));
+            has_ended = change_barrier(barrier, 0, -(long long)box_bytes(loads[i].box.map));
         }
     }
     load_count = kept;
@@ -218,7 +232,10 @@ inline void load(void* to, const kiln::TensorMap& map, kiln::Barrier* barrier, c
         load = {barrier, make_box(map, to, at)};
         __builtin_memset(to, 0xff, box_bytes(load.box.map));
     }
-    tell_box(AccessKind::bulk_load, loads[load_count - 1].box);
+    const Box& box = loads[load_count - 1].box;
+    tell_box(AccessKind::bulk_load, box);
+    tell_bytes(AccessKind::bulk_begin, box.shared, box_bytes(box.map));
+    release(phase_object(barrier, phase_of(barrier)));  // who waits for it comes behind the load
 }
 
 }  // namespace kiln_host
@@ -248,9 +265,10 @@ inline void barrier_wait(Barrier* barrier, unsigned parity) {
     {
         [[maybe_unused]] const kiln_host::Muted muted{};
         static_cast<void>(kiln_host::barrier_state(barrier));
+        const auto has_ended = [=] { return kiln_host::barrier_state(barrier).phase != (parity & 1u); };
         kiln_host::wait_until([=] {
-            kiln_host::take_loads(barrier, true);
-            return kiln_host::barrier_state(barrier).phase != (parity & 1u);
+            if (!has_ended()) kiln_host::take_loads(barrier, true);
+            return has_ended();
         });
     }
     kiln_host::tell_arrivals();

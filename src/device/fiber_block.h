@@ -268,10 +268,10 @@ class FiberBlock final : private kiln_host::Block, public KernelRunner {
         struct Seen {
             std::uint64_t address, round;
         };
-        std::array<Seen, 128> places_{};
-        std::uint64_t round_ = 1;  // what is of an older one does not count
-        std::uint64_t count_ = 0;  // of accesses in this round
-        double since_ms_ = 0;      // its first one, in the thread's processor time
+        std::vector<Seen> places_;  // of observed blocks
+        std::uint64_t round_ = 1;   // what is of an older one does not count
+        std::uint64_t count_ = 0;   // of accesses in this round
+        double since_ms_ = 0;       // its first one, in the thread's processor time
     };
     Spin spin_;
     std::vector<unsigned> met_;

@@ -40,7 +40,8 @@ static_assert(agree(kiln_host::AccessKind::load, AccessKind::load) &&
               agree(kiln_host::AccessKind::bulk_load, AccessKind::bulk_load) &&
               agree(kiln_host::AccessKind::bulk_store, AccessKind::bulk_store) &&
               agree(kiln_host::AccessKind::barrier_init, AccessKind::barrier_init) &&
-              agree(kiln_host::AccessKind::idle_lane, AccessKind::idle_lane));
+              agree(kiln_host::AccessKind::idle_lane, AccessKind::idle_lane) &&
+              agree(kiln_host::AccessKind::bulk_begin, AccessKind::bulk_begin));
 
 /// Of this thread: a process that is suspended, or waits for a processor, does not spin.
 double processor_ms() {
@@ -79,7 +80,9 @@ void FiberBlock::Spin::reset() {
 bool FiberBlock::Spin::goes_on(std::span<const ObservedAccess> accesses, const AccessObserver& observer) {
     constexpr double kLongMs = 1000;
     constexpr std::uint64_t kMany = 100'000;
-    constexpr std::size_t kFlags = 8;  // of a thread; more are a table that it computes with
+    constexpr std::size_t kFlags = 8;      // of a thread; more are a table that it computes with
+    constexpr std::size_t kPlaces = 4096;  // a few of each thread
+    if (places_.empty()) places_.resize(kPlaces);
     if (count_ == 0) since_ms_ = processor_ms();
     std::array<std::uint64_t, kFlags> flags{};
     std::size_t found = 0;

@@ -57,12 +57,12 @@ class KilnSymbols : public Kiln {
                 "        kiln::sync_grid(barrier);\n    }\n}\n");
     }
     /// y of `blocks` blocks.
-    std::vector<int> neighbours(int blocks) const {
+    std::vector<int> neighbours(int blocks, std::uint32_t word = 0) const {
         Service here = service();
         const auto kernel = here.build<void(int, int*, int*, unsigned*)>(here.find("neighbours").variant());
         auto x = here.device().allocate(blocks * sizeof(int)),
              y = here.device().allocate(blocks * sizeof(int)), barrier = here.device().allocate(4);
-        barrier.fill(0);
+        barrier.fill(word);
         kernel(here.stream(), blocks, x.as<int>(), y.as<int>(), barrier.as<unsigned>());
         std::vector<int> values(static_cast<std::size_t>(blocks));
         y.copy_to(std::as_writable_bytes(std::span(values)));
@@ -161,9 +161,9 @@ TEST_F(KilnSymbols, CooperativeBlocksMeet) {
 }
 
 TEST_F(KilnSymbols, WhatKeepsBlocksFromMeetingIsReported) {
-    const auto failure = [&](int blocks) -> std::string {
+    const auto failure = [&](int blocks, std::uint32_t word = 0) -> std::string {
         try {
-            (void)neighbours(blocks);
+            (void)neighbours(blocks, word);
         } catch (const DeviceError& error) {
             return error.what();
         }
@@ -172,6 +172,8 @@ TEST_F(KilnSymbols, WhatKeepsBlocksFromMeetingIsReported) {
     };
     with_neighbours("//@ cooperative\n");
     EXPECT_THAT(failure(129), HasSubstr("of the 129 of its grid at most 128 run at once here"));
+    EXPECT_THAT(failure(3, 5), HasSubstr("the word of kiln::sync_grid is not zero"));
+    EXPECT_EQ(neighbours(3, 0x80000000u).front(), 301) << "as an earlier launch may leave it";
     with_neighbours("//@ cooperative\n", "    if (blockIdx.x == 1) return;\n");
     EXPECT_THAT(failure(3), HasSubstr("one of them has ended without coming there"));
     with_neighbours("//@ cooperative\n", "    if (blockIdx.x == 2) __trap();\n");

@@ -164,6 +164,18 @@ TEST_F(Regress, ReportsBaselinesThatNoManifestNamesAndRemovesThem) {
     EXPECT_THAT(Baselines::load(options_.baselines, options_.targets.front()).variants, SizeIs(1));
 }
 
+TEST_F(Regress, KeepsTheBaselinesOfTemplatesThatTheManifestsDoNotName) {
+    write("thrice.cu",
+          replaced(replaced(replaced(kDouble, "twice: y", "thrice: y"), "kernel  twice", "kernel  thrice"),
+                   "void twice(", "void thrice("));
+    (void)run("twice\nthrice", true);
+    EXPECT_THAT(run("twice", true).gone, IsEmpty());
+    EXPECT_THAT(Baselines::load(options_.baselines, options_.targets.front()).variants, SizeIs(2));
+    std::filesystem::remove(templates_.path() / "thrice.cu");
+    EXPECT_THAT(run("twice", true).gone, SizeIs(1)) << "a template that is not there any more";
+    EXPECT_THAT(Baselines::load(options_.baselines, options_.targets.front()).variants, SizeIs(1));
+}
+
 TEST_F(Regress, RunsAtTheSameTimeKeepEachOthersBaselines) {
     const auto recorded = [&] {
         std::vector<std::string> texts;

@@ -24,7 +24,7 @@ inline std::string word(AccessKind kind) {
     constexpr const char* kWords[] = {"load",          "store",        "atomic",       "matrix_load",
                                       "matrix_store",  "async_copy",   "bulk_load",    "bulk_store",
                                       "async_arrival", "bulk_arrival", "barrier_init", "barrier_use",
-                                      "idle_lane"};
+                                      "idle_lane",     "bulk_begin"};
     return kWords[static_cast<int>(kind)];
 }
 

@@ -186,6 +186,7 @@ std::string_view name(AccessKind kind) {
         case AccessKind::async_copy:
             return "asynchronous copy";
         case AccessKind::bulk_load:
+        case AccessKind::bulk_begin:
             return "bulk load";
         case AccessKind::bulk_store:
             return "bulk store";

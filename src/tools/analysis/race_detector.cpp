@@ -292,7 +292,7 @@ void RaceDetector::access(unsigned thread, std::uint64_t address, std::uint32_t 
                           const AccessCode& code) {
     if (code.variable == kNoVariable) return;
     const std::uint64_t offset = regions_.offset(address, code.variable);
-    // TMA's own accesses are not checked: the thread that finds a box is not the one that wrote it.
+    // TMA's arrivals are not checked, but its beginnings: the thread that finds a box is not the one that loads it.
     if (code.kind == AccessKind::bulk_arrival) {
         initialise(offset, code.bytes);
         return;
@@ -332,7 +332,8 @@ void RaceDetector::access(unsigned thread, std::uint64_t address, std::uint32_t 
         empty->uninitialised = true;
         report_(*empty);
     }
-    if (kind != RaceAccess::read) initialise(offset, code.bytes);
+    // What a load of TMA will bring is there when it arrives.
+    if (kind != RaceAccess::read && code.kind != AccessKind::bulk_begin) initialise(offset, code.bytes);
 }
 
 }  // namespace kiln

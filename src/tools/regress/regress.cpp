@@ -218,14 +218,29 @@ class Regression {
             report_.results.push_back(std::move(result));
             if (options_.service.stop.stop_requested()) throw UsageError("stopped; no baseline was changed");
         }
-        // A part of the manifest says nothing about the other baselines.
+        // A part of the manifest says nothing about the other baselines, and a manifest nothing about templates that it does not name.
         if (options_.templates.empty() && options_.shards == 1)
             for (const auto& [text, baseline] : before.variants)
-                if (!group.texts.contains(text)) {
+                if (!group.texts.contains(text) && is_named_or_gone(group, text.substr(0, text.find(' ')))) {
                     report_.gone.push_back(target_text + " " + text);
                     update.gone.push_back(text);
                 }
         if (options_.update) updates_.push_back(std::move(update));
+    }
+
+    static bool is_named_or_gone(const Group& group, const std::string& template_name) {
+        const auto first = group.texts.lower_bound(template_name);
+        if (first != group.texts.end() &&
+            (*first == template_name || first->starts_with(template_name + " ")))
+            return true;
+        try {
+            static_cast<void>(group.service->find(template_name));
+        } catch (const UsageError&) {
+            return true;
+        } catch (const TemplateError&) {
+            // it is there, and has a mistake
+        }
+        return false;
     }
 
     void save(const Update& update) const {
