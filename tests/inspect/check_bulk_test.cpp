@@ -139,10 +139,67 @@ TEST_F(CheckBulk, AStageThatIsGivenBackBeforeItIsReadIsARace) {
 TEST_F(CheckBulk, ABoxThatIsNotAnnouncedIsNotThere) {
     const Values values = {{"BYTES", 1024}, {"ROUNDS", 1}};
     const std::vector<AccessProblem> problems = check(values);
-    ASSERT_EQ(problems.size(), 1U) << texts(problems);
-    EXPECT_EQ(problems.front().kind, ProblemKind::uninitialised) << texts(problems);
-    EXPECT_EQ(problems.front().variable, "second");
+    ASSERT_FALSE(problems.empty());
+    EXPECT_EQ(problems.front().kind, ProblemKind::race) << texts(problems);
+    for (const AccessProblem& problem : problems) EXPECT_EQ(problem.variable, "second");
+    EXPECT_THAT(problems.front().text(), testing::HasSubstr("with no wait for the copy"));
     EXPECT_FALSE(passes(values));
+}
+
+// Whatever barriers there are: the box may be written at any time until it has arrived.
+TEST_F(CheckBulk, WhatIsAccessedWhileABoxIsUnderWayIsARace) {
+    const auto told = [&](const std::string& before, const std::string& behind, int second = 0) {
+        const std::string text = std::string(R"(//@ kernel bulk_once
+//@ input a [8, 32]
+//@ output y [8, 32]
+//@ tensormap am = a [8, 32] box [8, 32]
+//@ arch sm_90a
+//@ block 64
+//@ grid 1
+#include "kiln/tma.h"
+extern "C" __global__ void bulk_once(const float* a, float* y, const __grid_constant__ kiln::TensorMap am) {
+    __shared__ alignas(128) float tile[768];
+    __shared__ kiln::Barrier full[2];
+    if (threadIdx.x == 0) {
+        kiln::barrier_init(&full[0], 1);
+        kiln::barrier_init(&full[1], 1);
+        kiln::barrier_init_fence();
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        kiln::barrier_arrive_and_expect_tx(&full[0], 1024);
+        kiln::tma_load(tile, am, &full[0], 0, 0);
+        kiln::barrier_arrive_and_expect_tx(&full[1], 1024);
+        kiln::tma_load(tile + SECOND, am, &full[1], 0, 0);
+    }
+    __syncthreads();
+    BEFORE
+    kiln::barrier_wait(&full[0], 0);
+    for (int i = threadIdx.x; i < 256; i += 64) y[i] = tile[i];
+    __syncthreads();
+    BEHIND
+}
+)");
+        std::string changed = text;
+        changed.replace(changed.find("SECOND"), 6, second == 0 ? "512" : std::to_string(second));
+        changed.replace(changed.find("BEFORE"), 6, before);
+        changed.replace(changed.find("BEHIND"), 6, behind);
+        AnalyzeOptions options;
+        options.most_ms = 20'000;
+        return texts(
+            Analyzer(target()).check(target().parse(changed, "bulk_once.cu").variant(), options).problems);
+    };
+    const std::string wait = "kiln::barrier_wait(&full[1], 0);",
+                      read = "y[threadIdx.x] = tile[512 + threadIdx.x];";
+    EXPECT_EQ(told("", wait + read), "");
+    EXPECT_THAT(told("", read + wait), testing::HasSubstr("with no wait for the copy"));
+    EXPECT_THAT(told("", read), testing::HasSubstr("with no wait for the copy"));
+    EXPECT_THAT(told("if (threadIdx.x == 0) tile[512] = 1;", wait),
+                testing::HasSubstr("with no wait for the copy between"));
+    EXPECT_THAT(told("if (threadIdx.x == 1) tile[513] = 1;", wait),
+                testing::HasSubstr("with no wait for the copy"));
+    EXPECT_THAT(told("", wait, 128), testing::HasSubstr("with no wait for the copy between"))
+        << "boxes that overlap";
 }
 
 }  // namespace

@@ -172,8 +172,8 @@ TEST_F(Regress, KeepsTheBaselinesOfTemplatesThatTheManifestsDoNotName) {
     EXPECT_THAT(run("twice", true).gone, IsEmpty());
     EXPECT_THAT(Baselines::load(options_.baselines, options_.targets.front()).variants, SizeIs(2));
     std::filesystem::remove(templates_.path() / "thrice.cu");
-    EXPECT_THAT(run("twice", true).gone, SizeIs(1)) << "a template that is not there any more";
-    EXPECT_THAT(Baselines::load(options_.baselines, options_.targets.front()).variants, SizeIs(1));
+    EXPECT_THAT(run("twice", true).gone, IsEmpty()) << "it may lie in another directory";
+    EXPECT_THAT(Baselines::load(options_.baselines, options_.targets.front()).variants, SizeIs(2));
 }
 
 TEST_F(Regress, RunsAtTheSameTimeKeepEachOthersBaselines) {

@@ -35,7 +35,7 @@ std::string race_text(const AccessProblem& problem) {
     // A thread's own access conflicts with nothing but a copy that is under way.
     if (problem.thread == problem.other_thread)
         text += "wait for the copy between";
-    else if (problem.other_access == AccessKind::async_copy)
+    else if (problem.other_access == AccessKind::async_copy || problem.other_access == AccessKind::bulk_begin)
         text += "wait for the copy and barrier between";
     else
         text += "barrier between";

@@ -51,6 +51,7 @@ void RaceDetector::begin_block() {
     std::ranges::fill(written_, std::uint8_t{0});
     std::ranges::fill(last_write_, kPartly);
     under_way_.clear();
+    boxes_.clear();
     next_interval();
 }
 
@@ -76,7 +77,7 @@ std::uint64_t RaceDetector::offset_of(const RequestList& list, std::size_t reque
 
 bool RaceDetector::has_copies(std::span<RequestList* const> pending,
                               std::span<const AccessCode> codes) const {
-    if (!under_way_.empty()) return true;
+    if (!under_way_.empty() || !boxes_.empty()) return true;
     const auto begins = [](const AccessCode& code) { return code.kind == AccessKind::async_copy; };
     return std::ranges::any_of(codes, begins) && std::ranges::any_of(pending, [&](const RequestList* list) {
                return std::ranges::any_of(list->requests, [&](const Request& request) {
@@ -294,6 +295,7 @@ void RaceDetector::access(unsigned thread, std::uint64_t address, std::uint32_t 
     const std::uint64_t offset = regions_.offset(address, code.variable);
     // TMA's arrivals are not checked, but its beginnings: the thread that finds a box is not the one that loads it.
     if (code.kind == AccessKind::bulk_arrival) {
+        boxes_.arrive(offset, offset + code.bytes);
         initialise(offset, code.bytes);
         return;
     }
@@ -327,6 +329,15 @@ void RaceDetector::access(unsigned thread, std::uint64_t address, std::uint32_t 
         }
         at = end;
     }
+    if (const auto box = boxes_.take(offset, offset + code.bytes)) {
+        empty.reset();  // it is there later
+        if (!race) {
+            const std::uint64_t begin = std::max(offset, box->begin);
+            find(race, begin, static_cast<unsigned>(std::min(offset + code.bytes, box->end) - begin));
+            race->other = RaceOther{box->thread, box->instruction, 1};
+        }
+    }
+    if (code.kind == AccessKind::bulk_begin) boxes_.add({offset, offset + code.bytes, thread, instruction});
     if (race) report_(*race);
     if (empty) {
         empty->uninitialised = true;

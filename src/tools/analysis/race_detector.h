@@ -4,7 +4,7 @@
 // threads synchronise only by barriers of the whole block, two conflicting accesses between two barriers race,
 // whatever their order: the writes of an interval are recorded per byte, and reads are compared with them. From
 // the first other synchronisation on (__syncwarp, a release, an acquire), each access of that interval is
-// checked by race_cells.h; so is each of an interval in which asynchronous copies are under way. Such a copy is a store twice,
+// checked by race_cells.h; so is each of an interval in which asynchronous copies or loads of TMA are under way. Such a copy is a store twice,
 // when it begins and when it arrives, and what any thread accesses in between conflicts with it, whatever barriers there are.
 #pragma once
 
@@ -18,6 +18,7 @@
 
 #include "analysis/access_regions.h"
 #include "analysis/access_requests.h"
+#include "analysis/boxes_under_way.h"
 #include "analysis/race_cells.h"
 #include "analysis/race_clocks.h"
 
@@ -84,6 +85,7 @@ class RaceDetector {
 
     // Asynchronous copies that have not arrived, by word: they move whole ones.
     std::unordered_map<std::size_t, RaceOther> under_way_;
+    BoxesUnderWay boxes_;
 
     bool one_by_one_ = false;
     RaceClocks clocks_;

@@ -228,11 +228,13 @@ class Regression {
         if (options_.update) updates_.push_back(std::move(update));
     }
 
-    static bool is_named_or_gone(const Group& group, const std::string& template_name) {
+    /// Templates that are not there may lie in other directories, where there are such.
+    bool is_named_or_gone(const Group& group, const std::string& template_name) const {
         const auto first = group.texts.lower_bound(template_name);
         if (first != group.texts.end() &&
             (*first == template_name || first->starts_with(template_name + " ")))
             return true;
+        if (!options_.service.template_directories.empty()) return false;
         try {
             static_cast<void>(group.service->find(template_name));
         } catch (const UsageError&) {
