@@ -76,7 +76,8 @@ class Jit:
         arrays = [x for x in (*args, *given.values()) if hasattr(x, "dtype") and hasattr(x, "shape")]
         service = service_for(arrays[0], self._service) if arrays else self._service
         chosen = plain(values)
-        key = (service, repr(chosen), *(getattr(x, "dtype", None) for x in args), *((n, getattr(x, "dtype", None)) for n, x in given.items()))
+        dtypes_of = tuple(getattr(x, "dtype", None) for x in (*args, *given.values()))
+        key = (service, repr(chosen), *given, *dtypes_of)
         found = self._kernels.get(key)
         if found is None:
             with self._lock.held():

@@ -308,9 +308,9 @@ bool ArrayView::read_cuda_interface(PyObject* object) {
 bool ArrayView::read_buffer(PyObject* object, void* stream) {
     if (PyObject_GetBuffer(object, &buffer_, PyBUF_STRIDES | PyBUF_FORMAT) != 0) {
         PyErr_Clear();  // of types that the buffer protocol has no letter for: bfloat16; of memory of a GPU
-        if (read_array_interface(object)) return true;
-        if (!optional_attribute(object, "__dlpack__").is_valid())
-            throw nb::type_error("an array has elements of a type that Kiln does not know");
+        if (optional_attribute(object, "__array_interface__").is_valid() ||
+            !optional_attribute(object, "__dlpack__").is_valid())
+            return read_array_interface(object);
         return read_dlpack(object, stream);
     }
     has_buffer_ = true;
@@ -335,7 +335,8 @@ bool ArrayView::read_buffer(PyObject* object, void* stream) {
 bool ArrayView::read_array_interface(PyObject* object) {
     const nb::object interface = optional_attribute(object, "__array_interface__");
     const auto known = dtype_of_name(object);
-    if (!interface.is_valid() || !known) return false;
+    if (!interface.is_valid() || !known)
+        throw nb::type_error("an array has elements of a type that Kiln does not know");
     dtype = *known;
     device_type = kDlCpu;
     device_id = 0;
@@ -370,15 +371,16 @@ bool ArrayView::read_dlpack(PyObject* object, void* stream) {
             static_cast<DlManagedTensorVersioned*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned"));
         PyCapsule_SetName(capsule.ptr(), "used_dltensor_versioned");
         set(versioned_->tensor);
-        is_readonly = (versioned_->flags & kDlReadOnly) != 0 || type->library == "jaxlib";
+        is_readonly = (versioned_->flags & kDlReadOnly) != 0;
     } else if (PyCapsule_IsValid(capsule.ptr(), "dltensor")) {
         managed_ = static_cast<DlManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
         PyCapsule_SetName(capsule.ptr(), "used_dltensor");
         set(managed_->tensor);
-        is_readonly = type->library == "jaxlib";  // whose arrays never change
+        is_readonly = false;
     } else {
         throw nb::type_error("__dlpack__ of an array returned no DLPack capsule");
     }
+    if (type->library == "jaxlib") is_readonly = true;  // JAX's arrays never change
     return true;
 }
 

@@ -541,3 +541,8 @@ def test_what_a_service_shares_is_not_given_again(tmp_path, host: kiln.Service) 
             kiln.Service(shares=host, **{name: value})  # type: ignore[arg-type]
     with pytest.raises(kiln.UsageError, match="context"):
         kiln.Service(shares=host, context=4096)
+
+
+def test_elements_that_no_kernel_has_are_named(scale: kiln.Kernel) -> None:
+    with pytest.raises(TypeError, match="elements of a type that Kiln does not know"):
+        scale(np.zeros(4, "datetime64[s]"), np.zeros(4, np.float32))

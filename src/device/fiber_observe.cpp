@@ -65,8 +65,12 @@ void FiberBlock::empty_log(const Thread& self) {
     const auto count = static_cast<std::size_t>(log_->next - reinterpret_cast<const Told*>(first));
     if (count == 0) return;
     log_->next -= count;
-    on_main_stack([&] { plan_.observer->accesses(number_of(self), {first, count}); });
-    if (spin_.goes_on({first, count}, *plan_.observer)) {
+    bool spins = false;
+    on_main_stack([&] {
+        plan_.observer->accesses(number_of(self), {first, count});
+        spins = spin_.goes_on({first, count}, *plan_.observer);
+    });
+    if (spins) {
         has_spun_ = true;
         end_early();
     }
@@ -83,7 +87,6 @@ bool FiberBlock::Spin::goes_on(std::span<const ObservedAccess> accesses, const A
     constexpr std::size_t kFlags = 8;      // of a thread; more are a table that it computes with
     constexpr std::size_t kPlaces = 4096;  // a few of each thread
     if (places_.empty()) places_.resize(kPlaces);
-    if (count_ == 0) since_ms_ = processor_ms();
     std::array<std::uint64_t, kFlags> flags{};
     std::size_t found = 0;
     for (const ObservedAccess& access : accesses) {
@@ -99,6 +102,7 @@ bool FiberBlock::Spin::goes_on(std::span<const ObservedAccess> accesses, const A
         if (is_new) flags[found++] = access.address;
         seen = {access.address, round_};
     }
+    if (count_ == 0) since_ms_ = processor_ms();
     count_ += accesses.size();
     return count_ > kMany && processor_ms() - since_ms_ > kLongMs;
 }

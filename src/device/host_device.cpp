@@ -121,7 +121,7 @@ class ExecutorOfProcess {
   private:
     struct State {
         explicit State(unsigned count) : workers(count), executor(count) {}
-        /// Not by fork_generation(): a child that only launches has none of these threads either.
+        /// By getpid(): a child of fork_to_launch() is of the same generation, and has none of these threads either.
         bool is_of_this_process() const { return process == ::getpid(); }
 
         const unsigned workers;

@@ -39,14 +39,11 @@ class BoxesUnderWay {
         std::erase_if(boxes_, [](const Box& box) { return box.begin == box.end; });
         boxes_.insert(boxes_.end(), behind.begin(), behind.end());
     }
-    /// Takes out one with bytes in common, so that it is met once.
-    std::optional<Box> take(std::uint64_t begin, std::uint64_t end) {
+    /// The first with bytes in common.
+    std::optional<Box> find(std::uint64_t begin, std::uint64_t end) const {
         const auto found =
             std::ranges::find_if(boxes_, [&](const Box& box) { return box.begin < end && begin < box.end; });
-        if (found == boxes_.end()) return std::nullopt;
-        const Box box = *found;
-        boxes_.erase(found);
-        return box;
+        return found != boxes_.end() ? std::optional(*found) : std::nullopt;
     }
     void clear() { boxes_.clear(); }
     bool empty() const { return boxes_.empty(); }

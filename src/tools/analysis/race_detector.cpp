@@ -329,7 +329,7 @@ void RaceDetector::access(unsigned thread, std::uint64_t address, std::uint32_t 
         }
         at = end;
     }
-    if (const auto box = boxes_.take(offset, offset + code.bytes)) {
+    if (const auto box = boxes_.find(offset, offset + code.bytes)) {
         empty.reset();  // it is there later
         if (!race) {
             const std::uint64_t begin = std::max(offset, box->begin);

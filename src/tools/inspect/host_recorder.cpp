@@ -31,7 +31,7 @@ class HostRecorder::Relay final : public AccessObserver {
         }
         ObservedLaunch known = launch;
         known.global = tensors_;
-        constants_ = known.own;
+        own_ = known.own;
         to_->begin_launch(known);
     }
     bool begin_block(Dim3 index) override {
@@ -43,7 +43,7 @@ class HostRecorder::Relay final : public AccessObserver {
         const auto is_constant = [&](const MemoryRange& range) {
             return range.read_only && address - range.address < range.size_bytes;
         };
-        return std::ranges::none_of(tensors_, is_constant) && std::ranges::none_of(constants_, is_constant);
+        return std::ranges::none_of(tensors_, is_constant) && std::ranges::none_of(own_, is_constant);
     }
     void accesses(unsigned thread, std::span<const ObservedAccess> accesses) override {
         if (to_ != nullptr) to_->accesses(thread, accesses);
@@ -81,6 +81,7 @@ class HostRecorder::Relay final : public AccessObserver {
             relay_.to_ = nullptr;
             relay_.next_.clear();
             relay_.tensors_.clear();
+            relay_.own_.clear();
             relay_.waits_ = false;
         }
         Turn(const Turn&) = delete;
@@ -97,7 +98,7 @@ class HostRecorder::Relay final : public AccessObserver {
     AccessObserver* to_ = nullptr;
     std::vector<AccessObserver*> next_;
     std::vector<MemoryRange> tensors_;
-    std::vector<MemoryRange> constants_;  // and other data of the kernel's own
+    std::vector<MemoryRange> own_;  // data of the kernel's, constants among them
     bool waits_ = false;
 };
 
@@ -200,12 +201,6 @@ HostRecorder::Recorded HostRecorder::recorded(const AnyKernel& kernel, RunOption
     found.waits = turn.waits();
     for (const auto& recorder : recorders) found.recordings.push_back(recorder->recording());
     if (options.back().problems) add_unseen(result, found.recordings);
-    // What a block that did not run would have written is not missing.
-    if (found.waits)
-        for (Recording& each : found.recordings)
-            std::erase_if(each.problems, [](const AccessProblem& problem) {
-                return problem.kind == ProblemKind::uninitialised;
-            });
     return found;
 }
 
