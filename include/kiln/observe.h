@@ -30,7 +30,7 @@ enum class AccessKind : std::uint8_t {
     /// reported immediately before it, unless it reads nothing (all zeros).
     async_copy,
     /// TMA: the first and the last element of a box, or of the part of it that lies within its map. What such a copy
-    /// costs, and when it happens, is not reported.
+    /// costs is not reported, nor when a store happens.
     bulk_load,
     bulk_store,
     /// cp.async: the same store to shared memory again, when it has happened: at the wait that covers it. In between the copy is
@@ -140,7 +140,7 @@ class AccessObserver {
     /// end_block() follows.
     virtual void waits_for_block() {}
     /// Whether another thread may write there while a block runs. Not to an input or a constant: who reads one again and
-    /// again does not wait.
+    /// again does not wait. Asked often, behind accesses().
     virtual bool may_change(std::uint64_t /*address*/) const { return true; }
     /// What a thread has accessed since the last report, in its order. Accesses to the kernel's own data may be
     /// among them (ObservedLaunch::own).

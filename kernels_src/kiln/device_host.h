@@ -153,6 +153,15 @@ inline void wait_until(const Ready& ready) {
     });
 }
 
+/// Goes on when no other thread of the block can.
+inline void let_others_go_on() {
+    [[maybe_unused]] const Muted muted{};
+    wait([](Thread* self, const Runtime& runtime) {
+        runtime.wait_until(self, nullptr, nullptr);
+        return 0;
+    });
+}
+
 /// What a kiln::TensorMap holds.
 template <class Map>
 inline TensorMap tensor_map(const Map& map) {
@@ -352,7 +361,11 @@ KILN_REDUCE(__reduce_xor_sync, unsigned, a ^ b)
 #define KILN_HOST_GRID_BARRIER
 namespace kiln_host {
 
-/// See kiln/grid.h.
+/// For both see kiln/grid.h. It is no access of the kernel's.
+inline unsigned value_at(const unsigned* word) {
+    [[maybe_unused]] const Muted muted{};
+    return *word;
+}
 inline void sync_grid() {
     wait([](Thread* self, const Runtime& runtime) {
         runtime.sync_grid(self);
@@ -390,6 +403,7 @@ extern __inline__ __attribute__((__gnu_inline__, __always_inline__)) long clock(
 namespace kiln_host {
 
 [[noreturn]] inline void trap(const char* message) {
+    [[maybe_unused]] const Muted muted{};
     current->block->runtime->trap(current, message);
     __builtin_unreachable();
 }

@@ -18,7 +18,8 @@ __device__ __forceinline__ void sync_grid([[maybe_unused]] unsigned* barrier) {
     __syncthreads();
     if (thread_rank() == 0) {
 #if defined(KILN_HOST_GRID_BARRIER)
-        if (barrier == nullptr || (*barrier & 0x7fffffffu) != 0)
+        if (barrier == nullptr) kiln_host::trap("kiln::sync_grid got a null pointer");
+        if ((kiln_host::value_at(barrier) & 0x7fffffffu) != 0)
             kiln_host::trap("the word of kiln::sync_grid is not zero, as it must be before its first use");
         kiln_host::sync_grid();
 #else

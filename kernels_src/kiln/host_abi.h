@@ -95,6 +95,7 @@ struct Runtime {
     /// Waits until ready(state) is not 0; it still is when the call returns. The runtime asks whenever no
     /// thread of the block can go on, on any fiber, so ready must not wait itself. What it reads must be
     /// changed by threads of this block: when nobody can go on and nobody is ready, the launch ends.
+    /// ready == nullptr: until no other thread of the block can go on.
     void (*wait_until)(Thread* self, int (*ready)(const void* state), const void* state);
     /// Ends the launch with an error: __trap, a failed assert. Does not return.
     void (*trap)(Thread* self, const char* message);

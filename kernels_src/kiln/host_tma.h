@@ -67,12 +67,6 @@ inline void tell_bytes(AccessKind kind, const unsigned char* from, unsigned byte
     for (unsigned at = 0; at < bytes; at += kMostBytes)
         tell(kind, from + at, bytes - at < kMostBytes ? bytes - at : kMostBytes);
 }
-/// Every other thread goes on until it has to wait.
-inline void let_others_go_on() {
-    unsigned asked = 0;
-    unsigned* const count = &asked;
-    wait_until([=] { return (*count)++ != 0; });
-}
 /// As one thread, which announces so many bytes.
 inline void arrive(kiln::Barrier* barrier, long long bytes) {
     tell_use(barrier);
@@ -203,7 +197,7 @@ inline void note_arrival(const Box&) {}
 inline void tell_arrivals() {}
 #endif
 
-/// Takes out the loads of a barrier, and does them or not: those that its phase waits for. What comes behind them was not
+/// Takes out the loads of a barrier, without doing them, or does those that its phase waits for. What comes behind them was not
 /// announced, and arrives at the next wait.
 inline void take_loads(kiln::Barrier* barrier, bool move) {
     unsigned kept = 0;
@@ -235,7 +229,8 @@ inline void load(void* to, const kiln::TensorMap& map, kiln::Barrier* barrier, c
     const Box& box = loads[load_count - 1].box;
     tell_box(AccessKind::bulk_load, box);
     tell_bytes(AccessKind::bulk_begin, box.shared, box_bytes(box.map));
-    release(phase_object(barrier, phase_of(barrier)));  // who waits for it comes behind the load
+    // Who waits for it comes behind the load; and here behind all that this thread did before, which no device promises.
+    release(phase_object(barrier, phase_of(barrier)));
 }
 
 }  // namespace kiln_host

@@ -18,6 +18,7 @@
 #include <string>
 
 #include "dlpack.h"
+#include "dtype.h"
 
 namespace kiln::python {
 
@@ -110,11 +111,6 @@ class ArrayViews {
 bool is_of(nanobind::handle object, const char* library, const char* name);
 /// An array of NumPy's with elements that a mask hides.
 bool is_masked(nanobind::handle object);
-/// "float16", "bfloat16", "int32".
-std::string text(DlDataType type);
-/// Of a C++ type as templates' declarations have it ("half", "unsigned int"); nullopt: a struct, say.
-std::optional<DlDataType> dtype_of(const std::string& normalised);
-
 /// The stream that the array's library queues its work in at the moment, for arrays on a GPU; nullopt: it has none that
 /// Kiln knows. Throws nanobind::python_error.
 std::optional<void*> current_stream(const ArrayView& array);

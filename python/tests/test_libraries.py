@@ -103,6 +103,21 @@ def test_jaxs_bfloat16_is_read(host: kiln.Service) -> None:
         scale(x, x)
 
 
+def test_an_array_whose_buffer_fails_comes_through_dlpack(scale: kiln.Kernel) -> None:
+    """As JAX's on a GPU, where one on the CPU came first."""
+
+    class Array(np.ndarray):
+        __array_interface__ = property()  # type: ignore[assignment]
+
+        def __dlpack__(self, **named):
+            return np.full(4, 2, np.float32).__dlpack__()
+
+    x = np.zeros(4, "datetime64[s]").view(Array)  # the buffer protocol has no letter for it
+    y = np.zeros(4, np.float32)
+    scale(x, y)
+    assert (y == 6).all()
+
+
 @pytest.mark.parametrize("first_on_gpu", [True, False])
 def test_arrays_whose_cuda_interface_names_no_stream_are_made_ready_by_dlpack(
     scale: kiln.Kernel, first_on_gpu: bool

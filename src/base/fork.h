@@ -17,7 +17,7 @@ unsigned fork_generation();
 
 /// The state of an object that starts over in a child of fork(): there it is what `make` returns, a unique_ptr, for the
 /// parent's state. That one is left alone, and of it `make` may only read what never changes.
-/// State::is_of_this_process(): it was made in this fork_generation().
+/// State::is_of_this_process(): it was made in this process, which most know by fork_generation().
 template <class State, class Make>
 State& state_of_this_process(std::atomic<State*>& state, const Make& make) {
     State* current = state.load(std::memory_order_acquire);

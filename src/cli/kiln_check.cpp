@@ -133,8 +133,8 @@ std::string covered_text(const Recording& recording) {
     return formatted(
         "{}{} of {} blocks{}, {} accesses of warps from {} places to shared and {} to global memory",
         are_first ? "the first " : "", recording.blocks_recorded, recording.blocks,
-        are_first ? " (one waited in a loop of its own, for one before it as it seems)" : "",
-        requests(recording), recording.shared.size(), recording.global.size());
+        are_first ? " (others wait in loops for those before them, as it seems)" : "", requests(recording),
+        recording.shared.size(), recording.global.size());
 }
 
 struct Checked {

@@ -25,7 +25,6 @@
 #include <vector>
 
 #include "base/kernel_watch.h"
-#include "base/stopwatch.h"
 #include "device/fiber_context.h"
 #include "device/fiber_stack.h"
 #include "device/grid_barrier.h"
@@ -101,8 +100,9 @@ class FiberBlock final : private kiln_host::Block, public KernelRunner {
         Meeting* meeting = nullptr;     // the last one it took part in
         unsigned position = 0;          // in the order
         bool in_warp_wait = false;
-        unsigned barrier = 0;                 // the named one at which it waits; 0: none
-        int (*ready)(const void*) = nullptr;  // what it waits for in wait_until; null: nothing
+        unsigned barrier = 0;  // the named one at which it waits; 0: none
+        int (*ready)(const void*) =
+            nullptr;  // what it waits for in wait_until; null: nothing, or only for others to go on
         const void* ready_state = nullptr;
         const void* calls = nullptr;  // where it last called what waits; said where nobody can go on
     };

@@ -183,31 +183,38 @@ void FiberBlock::wait_until(kiln_host::Thread* self, int (*ready)(const void*), 
     thread.calls = __builtin_return_address(0);
     block.tell(thread);
     thread.ready_state = state;
-    // Between the moment in which it was found ready and its turn, others may have run.
-    while (ready(state) == 0) {
+    const auto wait_once = [&] {
         thread.ready = ready;
         block.polled_.insert(thread.position);
         ++block.polled_count_;
         block.wait(thread);
         thread.ready = nullptr;
-    }
+    };
+    if (ready == nullptr) return wait_once();
+    // Between the moment in which it was found ready and its turn, others may have run.
+    while (ready(state) == 0) wait_once();
 }
 
-// Whether a thread that waits in wait_until can continue.
+// Whether a thread that waits in wait_until can continue: those that only let others go on if none else can.
 bool FiberBlock::poll() {
+    const auto release = [&](const auto& can_go_on) {
+        Positions waiting = polled_;
+        bool found = false;
+        for (int position = waiting.take_first(); position >= 0; position = waiting.take_first()) {
+            const auto place = static_cast<unsigned>(position);
+            if (!can_go_on(threads_[place])) continue;
+            polled_.erase(place);
+            --polled_count_;
+            runnable_.insert(place);
+            found = true;
+        }
+        return found;
+    };
     if (polled_count_ == 0) return false;
-    Positions waiting = polled_;
-    bool found = false;
-    for (int position = waiting.take_first(); position >= 0; position = waiting.take_first()) {
-        const auto place = static_cast<unsigned>(position);
-        const Thread& thread = threads_[place];
-        if (thread.ready(thread.ready_state) == 0) continue;
-        polled_.erase(place);
-        --polled_count_;
-        runnable_.insert(place);
-        found = true;
-    }
-    return found;
+    return release([](const Thread& thread) {
+               return thread.ready != nullptr && thread.ready(thread.ready_state) != 0;
+           }) ||
+           release([](const Thread& thread) { return thread.ready == nullptr; });
 }
 
 // What a failed block, or arrivals that nobody waited for, left behind.

@@ -220,8 +220,8 @@ class HostDriver final : public Driver {
     std::shared_ptr<AccessObserver> observer_;
     WhenLoaded when_loaded_ = WhenLoaded::at_once;
     bool separate_ = false;
-    std::atomic<bool> has_apart_ =
-        false;  // or had; where not, a child of fork() that frees memory takes no lock
+    // Or had. A child of fork() that frees memory takes the lock only then; of its parent's it may wait for ever.
+    std::atomic<bool> has_apart_{false};
     std::mutex apart_mutex_;
     std::map<void*, std::size_t> apart_;  // what allocate_apart() gave, and its bytes
 };

@@ -174,6 +174,9 @@ TEST_F(Regress, KeepsTheBaselinesOfTemplatesThatTheManifestsDoNotName) {
     std::filesystem::remove(templates_.path() / "thrice.cu");
     EXPECT_THAT(run("twice", true).gone, IsEmpty()) << "it may lie in another directory";
     EXPECT_THAT(Baselines::load(options_.baselines, options_.targets.front()).variants, SizeIs(2));
+    options_.service.template_directories.clear();
+    EXPECT_THAT(run("copy", true).gone, SizeIs(2)) << "there is no other directory";
+    EXPECT_THAT(Baselines::load(options_.baselines, options_.targets.front()).variants, SizeIs(1));
 }
 
 TEST_F(Regress, RunsAtTheSameTimeKeepEachOthersBaselines) {
