@@ -154,13 +154,13 @@ void CallPlan::read_scalar(const CallArgument& argument, PyObject* object, std::
         }
         return;
     }
-    if (argument.dtype.code == kDlBool && is_of(object, "numpy", "bool_")) {  // which is no integer to Python
-        value = PyObject_IsTrue(object) == 1 ? 1 : 0;
-        return;
-    }
     const nb::object index = nb::steal(PyNumber_Index(object));
     if (!index.is_valid()) {
         PyErr_Clear();
+        if (argument.dtype.code == kDlBool && is_of(object, "numpy", "bool_")) {  // no integer to Python
+            value = PyObject_IsTrue(object) == 1 ? 1 : 0;
+            return;
+        }
         fail_type(argument, "is an integer, not what was given");
     }
     int overflow = 0;
