@@ -389,7 +389,8 @@ constexpr std::array kCommands = {
         "  kiln bench unseen.decode --list-variants --arch sm_90a | kiln warm -   # where there is no GPU\n",
         bench_options, bench},
     Command{"bench merge", "FILE...", 1, kAnyNumber, 0, "merge reports of the same device into one",
-            "Of several rows of one problem, the latest is kept. Says which parts are missing.\n",
+            "Of several rows of one problem, the latest is kept that measured something, right or wrong. "
+            "Says which parts are missing.\n",
             "  kiln bench merge monday.json tuesday.json --output docs/data/performance-h200.json\n",
             bench_merge_options, bench_merge},
     Command{"bench page", "FILE...", 1, kAnyNumber, 0,

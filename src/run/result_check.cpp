@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "run/element.h"
 #include "run/gemm_check.h"
 #include "run/hidden_contributions.h"
 
@@ -12,6 +13,18 @@ namespace kiln {
 namespace {
 
 constexpr double kMostFullProducts = 2147483648.0;  // the largest GEMM that is fully checked by default
+
+/// Whether no element is anything but an integer, and those of the output are told apart by a double.
+bool is_made_of_integers(const Problem& problem, const Tensor& output) {
+    const auto is_integer = [](const Tensor& tensor) {
+        return with_element(tensor.type, [](auto of) { return !is_float<decltype(of)>; });
+    };
+    return is_integer(output) && output.element_bytes < sizeof(double) &&
+           std::ranges::all_of(problem.tensors, [&](const Tensor& tensor) {
+               return tensor.role == TensorRole::output || tensor.role == TensorRole::scratch ||
+                      is_integer(tensor);
+           });
+}
 
 }  // namespace
 
@@ -64,7 +77,8 @@ OutputCheck ResultCheck::output(const ProblemLaunch& launch, const GuardedTensor
                 inputs_.emplace(memory->tensor().name, memory->initial());
         for (auto& [output, reference] : references_) reference.bind(inputs_);
     }
-    request.exact = result.tensor().exact && launch.data() == Data::integers;
+    request.exact = result.tensor().exact && (launch.data() == Data::integers ||
+                                              is_made_of_integers(launch.problem(), result.tensor()));
     const auto reference = references_.find(result.tensor().name);
     OutputCheck found =
         gemm_ ? gemm_output(launch, result, request)

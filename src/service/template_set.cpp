@@ -44,13 +44,15 @@ Template parse_embedded(const EmbeddedFile& file) {
                             "; name one that holds *.cu files and that you may read");
 }
 
-/// The *.cu files of a directory in the order of their names. Throws TemplateError.
+/// The *.cu files of a directory in the order of their names, but those of editors and systems, which begin with a dot.
+/// Throws TemplateError.
 std::vector<std::filesystem::path> template_files(const std::filesystem::path& directory) {
     std::vector<std::filesystem::path> files;
     std::error_code error;
     for (std::filesystem::directory_iterator item(directory, error), end; !error && item != end;
          item.increment(error))
-        if (item->path().extension() == ".cu") files.push_back(item->path());
+        if (item->path().extension() == ".cu" && !item->path().filename().string().starts_with('.'))
+            files.push_back(item->path());
     if (error) throw_unreadable(directory, error);
     std::sort(files.begin(), files.end());
     return files;

@@ -34,10 +34,14 @@ bool is_same_source(const WisdomEntry& a, const WisdomEntry& b) {
     return a.digest == b.digest && a.compiler == b.compiler;
 }
 
-/// The entry of a slot that is kept.
+/// The entry of a slot that is kept. Dates that are to come are of a clock that was wrong, and older than all others.
 WisdomEntry settled(const std::vector<const WisdomEntry*>& entries) {
-    const auto newest = *std::ranges::max_element(entries, [](const WisdomEntry* a, const WisdomEntry* b) {
-        return a->date != b->date ? a->date < b->date : is_better(*b, *a);
+    const std::string now = entries.size() > 1 ? utc_now() : std::string();
+    const auto date = [&](const WisdomEntry* entry) {
+        return entry->date > now ? std::string_view() : std::string_view(entry->date);
+    };
+    const auto newest = *std::ranges::max_element(entries, [&](const WisdomEntry* a, const WisdomEntry* b) {
+        return date(a) != date(b) ? date(a) < date(b) : is_better(*b, *a);
     });
     const WisdomEntry* best = newest;
     for (const WisdomEntry* const entry : entries)

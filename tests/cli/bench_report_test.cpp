@@ -453,6 +453,16 @@ TEST_F(KilnBench, ComparesWithOpenBlasOnlyWhereThatIsWanted) {
     EXPECT_THAT(outcome.out, Not(HasSubstr("\"with\": \"OpenBLAS\"")));
 }
 
+// Their processes see what this one was given.
+TEST_F(KilnBench, MeasuresTheTemplatesOfADirectoryInProcessesOfItsOwn) {
+    const std::filesystem::path root = std::getenv("KILN_TEST_SOURCE_DIR");
+    const std::string mine =
+        with_template("gemm_tiled", file_content(root / "kernels_src" / "gemm_tiled.cu") + "#error mine\n");
+    const test::Outcome outcome = bench({"host", "--quick", "--rounds", "1", "--template-dir", mine});
+    EXPECT_EQ(outcome.status, 1) << outcome.out;
+    EXPECT_THAT(outcome.out + outcome.err, HasSubstr("mine"));
+}
+
 // gemm-f32 and graphs are run above and below.
 class KilnBenchSuite : public KilnBench, public ::testing::WithParamInterface<const char*> {};
 

@@ -54,6 +54,25 @@ TEST_F(KilnWarm, BuildsEachVariantOnceAndThenFindsAll) {
     EXPECT_TRUE(std::regex_search(text.out, std::regex("was there +4 \\(disk 4\\)"))) << text.out;
 }
 
+TEST_F(KilnWarm, FilesOfEditorsAndSystemsAreNoTemplates) {
+    std::filesystem::create_symlink("user@machine.1", std::filesystem::path(templates()) / ".#tiny.cu");
+    write_text(std::filesystem::path(templates()) / "._tiny.cu", std::string_view("\0\5\26\7", 4));
+    EXPECT_EQ(on_host({"list"}).status, 0);
+    EXPECT_EQ(warm("tiny ADD=1\n").status, 0);
+}
+
+// A pack of such a directory lacks them.
+TEST_F(KilnWarm, TellsOfWhatIsInPacksAndNotInTheDirectory) {
+    ASSERT_EQ(warm("tiny ADD=1,2\n").status, 0);
+    const std::string pack = path("seed.kiln").string();
+    ASSERT_EQ(run({"cache", "pack", pack}).status, 0);
+    const Outcome outcome =
+        warm("tiny ADD=1,2,3\n", {"--seed-pack", pack, "--cache-dir", path("new").string()});
+    EXPECT_EQ(outcome.status, 0);
+    EXPECT_THAT(outcome.out, HasSubstr("note       the directory does not have the 2 of seed packs"));
+    EXPECT_THAT(warm("tiny ADD=1,2\n").out, Not(HasSubstr("note")));
+}
+
 // A pack of such a cache would lack what was removed.
 TEST_F(KilnWarm, FailsWhereTheCacheDoesNotHoldAll) {
     const std::string manifest = "tiny ADD=1,2,3,4\n";

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <set>
 
 #include "require.h"
 
@@ -48,6 +49,17 @@ void expect_as_recorded(Backend backend, bool sample) {
             << result.variant << " has no baseline; 'kiln regress --update' records it";
     }
     for (const std::string& variant : report.gone) ADD_FAILURE() << variant << " is in no manifest any more";
+    // Those of a template that no line names are nobody's, but stay.
+    std::set<std::string> named;
+    for (const RegressResult& result : report.results)
+        named.insert(result.variant.substr(0, result.variant.find(' ')));
+    for (const auto& file : std::filesystem::directory_iterator(options.baselines)) {
+        if (!file.path().filename().string().starts_with(name(backend))) continue;
+        const std::string arch = file.path().stem().string().substr(name(backend).size() + 1);
+        for (const auto& [variant, baseline] : Baselines::load(options.baselines, {backend, arch}).variants)
+            EXPECT_TRUE(named.contains(variant.substr(0, variant.find(' '))))
+                << variant << " of " << file.path().filename() << " is of a template that no manifest names";
+    }
 }
 
 TEST_P(Library, IsWhatItsBaselinesSay) { expect_as_recorded(GetParam(), false); }

@@ -175,8 +175,27 @@ TEST_F(Regress, KeepsTheBaselinesOfTemplatesThatTheManifestsDoNotName) {
     EXPECT_THAT(run("twice", true).gone, IsEmpty()) << "it may lie in another directory";
     EXPECT_THAT(Baselines::load(options_.baselines, options_.targets.front()).variants, SizeIs(2));
     options_.service.template_directories.clear();
-    EXPECT_THAT(run("copy", true).gone, SizeIs(2)) << "there is no other directory";
-    EXPECT_THAT(Baselines::load(options_.baselines, options_.targets.front()).variants, SizeIs(1));
+    EXPECT_THAT(run("copy", true).gone, IsEmpty()) << "nor is it gone where no directory is named";
+    EXPECT_THAT(Baselines::load(options_.baselines, options_.targets.front()).variants, SizeIs(3));
+}
+
+TEST_F(Regress, AMistakeInAHeaderIsAFailureAndNoMissingCompiler) {
+    (void)run("twice", true);
+    const TemporaryDirectory headers;
+    write_text(headers.path() / "table.h", "asm(\".incbin \\\"table.bin\\\"\");\n");
+    options_.service.include_directories = {headers.path()};
+    write("a_table.cu",
+          replaced(replaced(replaced(replaced(kDouble, "twice: y", "a_table: y"), "kernel  twice",
+                                     "kernel  a_table"),
+                            "void twice(", "void a_table("),
+                   "#include \"kiln/device.h\"", "#include \"kiln/device.h\"\n#include <table.h>"));
+    write("twice.cu", replaced(kDouble, "FACTOR * x[i];", "FACTOR * x[i] + 1;"));
+    const RegressReport report = run("a_table\ntwice");
+    EXPECT_THAT(report.skipped, IsEmpty());
+    ASSERT_THAT(report.results, SizeIs(2));
+    for (const RegressResult& result : report.results)
+        EXPECT_EQ(result.status, RegressStatus::failed) << result.variant;
+    EXPECT_THAT(report.results[0].failures, Contains(HasSubstr("table.h")));
 }
 
 TEST_F(Regress, RunsAtTheSameTimeKeepEachOthersBaselines) {

@@ -310,6 +310,23 @@ TEST_F(RunCheck, ExactMeansEqualOnIntegersOnly) {
     EXPECT_TRUE(run(doubling(kRight), integers).pass());
 }
 
+TEST_F(RunCheck, IntegersAreEqualWhereExactIsDeclaredWhateverTheData) {
+    add_template("counting_reference", reference_template("counting_reference", "const int* x",
+                                                          "expected[i] = 2.0 * x[e];\n    bound[i] = 3;"));
+    const auto counting = [](const std::string& words, const std::string& body) {
+        return line_template(
+            "//@ size n = 1000\n//@ input x [n] in 0..9\n//@ output y [n] by counting_reference" + words +
+                "\n",
+            "int n, const int* x, int* y", body);
+    };
+    const std::string off = "if (i < n) y[i] = 2 * x[i] + (i == 500);";
+    EXPECT_TRUE(run(counting("", off), once()).pass()) << "it is within the bound";
+    const RunResult result = run(counting(" exact", off), once());
+    ASSERT_FALSE(result.pass());
+    EXPECT_EQ(result.outputs_checked[0].wrong, 1U);
+    EXPECT_TRUE(run(counting(" exact", kRight), once()).pass());
+}
+
 TEST_F(RunCheck, ASampleFindsAWrongLastElement) {
     add_doubling_reference();
     RunOptions options = once({{"n", 300001}});

@@ -195,6 +195,17 @@ TEST(Wisdom, OtherProblemsStayApart) {
     EXPECT_THAT(merged({sample_entry(), other_way}).entries(), SizeIs(1)) << "how is no part of the problem";
 }
 
+TEST(Wisdom, ADateThatIsToComeIsOlderThanAll) {
+    WisdomEntry early = sample_entry(), ahead = sample_entry();
+    ahead.digest = "fedcba9876543210";
+    ahead.date = "9999-01-01T00:00:00Z";  // of a clock that was wrong
+    for (const auto& order : {std::vector{early, ahead}, std::vector{ahead, early}}) {
+        ASSERT_THAT(merged(order).entries(), SizeIs(1));
+        EXPECT_EQ(merged(order).entries().front().digest, early.digest);
+    }
+    EXPECT_THAT(merged({ahead}).entries(), SizeIs(1));
+}
+
 TEST(Wisdom, TheUsersEntryReplacesTheShippedOne) {
     WisdomEntry own = sample_entry();
     own.median_ms = 9;

@@ -89,6 +89,30 @@ TEST_F(BenchRun, ASuiteThatFailsLeavesTheOthers) {
     EXPECT_FALSE(report.interrupted);
 }
 
+TEST_F(BenchRun, WhatFailedInAnotherSuiteOrIsNotMeasuredAgainStays) {
+    for (const char* name : {"decode_mma", "decode_persistent", "decode_paged"}) refuse(name);
+    options_.suites = {"decode", "host"};
+    options_.child = {"/bin/false"};
+    const BenchReport failed = run_bench(options_);
+    options_.before = failed;
+    options_.suites = {"skinny"};
+    const BenchReport other = run_bench(options_);
+    ASSERT_EQ(other.suites.size(), 3U);
+    EXPECT_EQ(other.suites[0].rows.at(0).failures.size(), 1U);
+    EXPECT_EQ(other.suites[1].failures.size(), 1U);
+    EXPECT_FALSE(other.pass());
+    // Until they are measured again.
+    for (const char* name : {"decode_mma", "decode_persistent", "decode_paged"})
+        std::filesystem::remove(folder_.path() / (std::string(name) + ".cu"));
+    options_.before = other;
+    options_.suites = {"decode"};
+    const BenchReport again = run_bench(options_);
+    ASSERT_EQ(again.suites.at(0).rows.size(), 1U);
+    EXPECT_EQ(again.suites[0].rows[0].verified, true);
+    EXPECT_EQ(again.suites[0].rows[0].run, again.runs.back().id);
+    EXPECT_FALSE(again.pass()) << "the other one still failed";
+}
+
 TEST_F(BenchRun, AProblemThatNoTemplateTakesIsAFailureOfItsRow) {
     for (const char* name : {"decode_mma", "decode_persistent", "decode_paged"}) refuse(name);
     options_.suites = {"decode"};

@@ -215,6 +215,22 @@ TEST(BenchMerge, TheLaterRowCountsAndMeansAreMadeAnew) {
     }
 }
 
+TEST(BenchMerge, AWrongResultCountsUntilALaterOneIsRight) {
+    BenchRow right = row_with(1, {ratio_to("CUB", 2)}), wrong = right, failed = right;
+    wrong.verified = false;
+    wrong.failures = {"Kiln's y is wrong"};
+    failed.failures = {"no memory"};
+    failed.verified.reset();
+    const BenchReport first = report_of("a", "2026-11-22T10:00:00Z", {right}),
+                      second = report_of("b", "2026-11-22T11:00:00Z", {wrong}),
+                      third = report_of("c", "2026-11-22T12:00:00Z", {failed}),
+                      last = report_of("d", "2026-11-22T13:00:00Z", {right});
+    EXPECT_FALSE(merged_bench({first, second}).pass());
+    EXPECT_FALSE(merged_bench({second, first}).pass());
+    EXPECT_FALSE(merged_bench({first, second, third}).pass()) << "what is not measured says nothing";
+    EXPECT_TRUE(merged_bench({last, first, second, third}).pass());
+}
+
 TEST(BenchMerge, WhatCantBeComparedIsRejected) {
     const BenchReport one = report_of("a", "2026-11-22T10:00:00Z", {});
     BenchReport other = one, quick = one;

@@ -177,14 +177,24 @@ BenchSuite& suite_of(BenchReport& report, const Suite& suite) {
     return result;
 }
 
+/// Whether these are all parts of the suite, or more.
+bool are_all_chosen(std::string_view suite, const std::vector<Chosen>& chosen) {
+    const auto count =
+        std::ranges::count_if(chosen, [&](const Chosen& part) { return part.suite->name == suite; });
+    return count > 0 && static_cast<std::size_t>(count) == chosen_parts({std::string(suite)}).size();
+}
+
 /// Continues an earlier report, or begins a new one.
-BenchReport begun(const BenchOptions& options, bench::Benchmark& benchmark) {
+BenchReport begun(const BenchOptions& options, const std::vector<Chosen>& chosen,
+                  bench::Benchmark& benchmark) {
     BenchReport report;
     const DeviceInfo& device = benchmark.service().device().info();
     if (options.before) {
         report = *options.before;
         bench::check_same_kind(report, device.name, options.quick);
-        bench::drop_failures(report);
+        // What failed in other parts stays, and rows that failed do until they are measured again.
+        for (BenchSuite& suite : report.suites)
+            if (are_all_chosen(suite.name, chosen)) suite.failures.clear();
     }
     report.backend = device.backend;
     report.device = device.name;
@@ -231,7 +241,7 @@ BenchReport run_bench(const BenchOptions& options) {
 
     check_drawing(options);
     bench::Benchmark benchmark(options);
-    BenchReport report = begun(options, benchmark);
+    BenchReport report = begun(options, chosen, benchmark);
     Stopwatch watch;
     double before_seconds = 0;  // of the suite, until the part that is measured
     BenchSuite* suite = nullptr;
@@ -254,7 +264,10 @@ BenchReport run_bench(const BenchOptions& options) {
             suite = &suite_of(report, *part.suite);
             watch = Stopwatch();
             before_seconds = suite->seconds;
-            const std::size_t rows_before = suite->rows.size();
+            const auto measured = [&] {
+                return std::ranges::count(suite->rows, benchmark.described().id, &BenchRow::run);
+            };
+            const auto measured_before = measured();
             report.parts.push_back({part.name, benchmark.described().id, 0, {}, benchmark.chip_state(), {}});
             benchmark.begin_part(part.name.substr(part.name.find('.') + 1), &report.parts.back().missing);
             const bool had_entry =
@@ -272,7 +285,7 @@ BenchReport run_bench(const BenchOptions& options) {
             report.parts.back().after = benchmark.chip_state();
             bench::settle_missing(report);
             // Nothing was left to do.
-            if (had_entry && suite->rows.size() == rows_before && report.parts.back().missing.empty() &&
+            if (had_entry && measured() == measured_before && report.parts.back().missing.empty() &&
                 suite->failures.empty())
                 report.parts.pop_back();
             if (options.on_row) options.on_row(report);

@@ -218,7 +218,9 @@ void Benchmark::begin_part(std::string name, std::vector<std::string>* missing) 
 }
 
 bool Benchmark::measures(const BenchSuite& suite, std::string_view part, std::string_view problem) const {
-    return part == part_ && std::ranges::find(suite.rows, problem, &BenchRow::problem) == suite.rows.end();
+    if (part != part_) return false;
+    const auto found = std::ranges::find(suite.rows, problem, &BenchRow::problem);
+    return found == suite.rows.end() || (found->run != run_.id && !is_good(*found));
 }
 
 std::chrono::milliseconds Benchmark::time_left() const {
@@ -262,7 +264,8 @@ void Benchmark::add_row(BenchSuite& suite, BenchRow row) {
     if (!measures(suite, part_, row.problem)) return;
     row.part = part_;
     row.run = run_.id;
-    suite.rows.push_back(std::move(row));
+    const auto found = std::ranges::find(suite.rows, row.problem, &BenchRow::problem);
+    (found != suite.rows.end() ? *found : suite.rows.emplace_back()) = std::move(row);
     if (after_row_) after_row_();
 }
 

@@ -77,7 +77,8 @@ class Benchmark {
     void begin_part(std::string name, std::vector<std::string>* missing);
     /// Whether this part has been begun.
     bool is_part(std::string_view part) const { return part == part_; }
-    /// Whether to measure a problem: `part` has been begun, and the suite has no row of the problem yet.
+    /// Whether to measure a problem: `part` has been begun, and the suite has no row of the problem yet, or one of an earlier
+    /// run that failed.
     bool measures(const BenchSuite& suite, std::string_view part, std::string_view problem) const;
     /// The time left for the part; zero when it is over.
     std::chrono::milliseconds time_left() const;

@@ -38,6 +38,17 @@ ChildLines start_child(const BenchOptions& options, const std::vector<std::strin
     return lines;
 }
 
+ChildLines start_service_child(Benchmark& bench, std::vector<std::string> words,
+                               std::vector<std::pair<std::string, std::string>> environment) {
+    const ServiceOptions& service = bench.options().service;
+    for (const std::string& word :
+         {std::string(name(bench.service().backend())), std::to_string(service.device), service.arch})
+        words.push_back(word);
+    for (const std::filesystem::path& directory : service.template_directories)
+        words.push_back(directory.string());
+    return start_child(bench.options(), words, std::move(environment));
+}
+
 void tell(const std::vector<std::string>& words) {
     std::string line;
     for (const std::string& word : words) line += (line.empty() ? "" : "\t") + word;
@@ -66,16 +77,23 @@ int run_bench_child(std::span<const std::string> arguments) {
             throw UsageError("'" + text + "' is not a number that a measuring process accepts");
         return value;
     };
+    // What start_service_child() adds, from the i-th on.
+    const auto service = [&](std::size_t i) {
+        ServiceOptions options;
+        options.backend = parse_backend(word(i));
+        options.device = number(i + 1);
+        options.arch = word(i + 2);
+        for (i += 3; i < arguments.size(); ++i) options.template_directories.emplace_back(word(i));
+        return options;
+    };
     const std::string& what = word(0);
     if (what == "openblas") return bench::child_openblas();
-    if (what == "host") return bench::child_host(number(1), number(2), word(3), number(4) != 0);
-    if (what != "warm-kiln" && what != "warm-bare" && what != "cold")
-        throw UsageError("unknown kind of measuring process: " + what);
-    const Backend backend = parse_backend(word(1));
-    const int device = number(2);
-    if (what == "warm-kiln") return bench::child_warm_kiln(backend, device, word(3));
-    if (what == "warm-bare") return bench::child_warm_bare(backend, device, word(3), word(4));
-    return bench::child_cold(backend, device);
+    if (what == "host") return bench::child_host(service(5), number(1), number(2), word(3), number(4) != 0);
+    if (what == "warm-kiln") return bench::child_warm_kiln(service(2), word(1));
+    if (what == "warm-bare")
+        return bench::child_warm_bare(parse_backend(word(1)), number(2), word(3), word(4));
+    if (what == "cold") return bench::child_cold(service(1));
+    throw UsageError("unknown kind of measuring process: " + what);
 }
 
 }  // namespace KILN_ABI

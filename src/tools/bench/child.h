@@ -19,6 +19,10 @@ using ChildLines = std::vector<std::vector<std::string>>;
 ChildLines start_child(const BenchOptions& options, const std::vector<std::string>& words,
                        std::vector<std::pair<std::string, std::string>> environment = {});
 
+/// The same for one that makes a service: the backend, device, architecture and template directories of the run's follow.
+ChildLines start_service_child(Benchmark& bench, std::vector<std::string> words,
+                               std::vector<std::pair<std::string, std::string>> environment = {});
+
 /// Why a child process can't open OpenBLAS; empty: it can.
 std::string openblas_problem(const BenchOptions& options);
 
@@ -28,10 +32,11 @@ void tell(const std::vector<std::string>& words);
 std::string number_text(double value);
 
 // The main functions of the child processes; they return the exit status.
-int child_warm_kiln(Backend backend, int device, const std::string& cache_directory);
+int child_warm_kiln(ServiceOptions options, const std::string& cache_directory);
 int child_warm_bare(Backend backend, int device, const std::string& binary_file, const std::string& entry);
-int child_cold(Backend backend, int device);
-int child_host(int size, int rounds, const std::string& cache_directory, bool with_openblas);
+int child_cold(ServiceOptions options);
+int child_host(ServiceOptions service, int size, int rounds, const std::string& cache_directory,
+               bool with_openblas);
 int child_openblas();
 
 }  // namespace kiln::bench

@@ -48,16 +48,13 @@ std::map<std::string, double> times_of(const ChildLines& lines) {
 
 }  // namespace
 
-int child_warm_kiln(Backend backend, int device, const std::string& cache_directory) {
+int child_warm_kiln(ServiceOptions options, const std::string& cache_directory) {
     // As in an application that uses CUDA: the driver and the primary context are initialised.
     std::optional<BareCuda> application;
-    if (backend == Backend::cuda) application.emplace(device);
+    if (options.backend == Backend::cuda) application.emplace(options.device);
+    options.cache.directory = cache_directory;
 
     const Stopwatch total;
-    ServiceOptions options;
-    options.backend = backend;
-    options.device = device;
-    options.cache.directory = cache_directory;
     Service service(options);
     const double constructed = total.elapsed_us();
     const Variant variant = default_tile(service);
@@ -94,10 +91,7 @@ int child_warm_bare(Backend backend, int device, const std::string& binary_file,
 }
 
 // The whole call, and the compiler's part of it.
-int child_cold(Backend backend, int device) {
-    ServiceOptions options;
-    options.backend = backend;
-    options.device = device;
+int child_cold(ServiceOptions options) {
     options.cache.enabled = false;
     Service service(options);
     for (const int pad : {1, 0, 2, 4, 8}) {
@@ -135,8 +129,7 @@ void measure_warm_start(Benchmark& bench, BenchSuite& suite) {
         const int rounds =
             bench.options().rounds.value_or(bench.quick() ? kQuickProcessRounds : kProcessRounds);
         for (int round = -kWarmUpRounds; round < rounds; ++round) {
-            const auto ours =
-                times_of(start_child(bench.options(), {"warm-kiln", backend_name, device, cache}));
+            const auto ours = times_of(start_service_child(bench, {"warm-kiln", cache}));
             std::map<std::string, double> other;
             if (has_bare)
                 other = times_of(start_child(bench.options(),
@@ -175,9 +168,7 @@ void measure_cold_compile(Benchmark& bench, BenchSuite& suite) {
             row.unit = "ms";
             if (whole.empty()) {
                 for (int process = 0; process < (bench.quick() ? 1 : kColdProcesses); ++process) {
-                    const ChildLines lines =
-                        start_child(bench.options(), {"cold", std::string(name(bench.service().backend())),
-                                                      std::to_string(bench.service().options().device)});
+                    const ChildLines lines = start_service_child(bench, {"cold"});
                     for (std::size_t i = 0; i < lines.size(); ++i) {
                         (i == 0 ? first : later).push_back(std::atof(lines[i].at(0).c_str()));
                         (i == 0 ? first_inside : later_inside).push_back(std::atof(lines[i].at(1).c_str()));

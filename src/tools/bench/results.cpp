@@ -20,11 +20,8 @@ std::string figure(double value) { return formatted("{:.3g}", value); }
 bool below(double ratio, const std::optional<double>& least) { return least && ratio < *least; }
 
 /// Whether the row is complete and right, so that it is not measured again.
-bool is_good(const BenchRow& row) {
-    return row.failures.empty() && row.verified != false &&
-           std::ranges::none_of(row.comparisons,
-                                [](const BenchComparison& one) { return one.verified == false; });
-}
+/// Whether it says something of the kernel, be it that its result is wrong.
+bool is_measured(const BenchRow& row) { return row.failures.empty() || row.verified == false; }
 
 bool has(const BenchSuite& suite, const std::string& problem) {
     return std::ranges::find(suite.rows, problem, &BenchRow::problem) != suite.rows.end();
@@ -54,7 +51,7 @@ void add_row(BenchReport& all, BenchSuite& suite, const BenchReport& from, const
     const BenchRun* const was = run_of(all, found->run);
     const BenchRun* const now = run_of(from, row.run);
     const bool later = was == nullptr || now == nullptr || was->date <= now->date;
-    if (is_good(*found) != is_good(row) ? is_good(row) : later) *found = row;
+    if (is_measured(*found) != is_measured(row) ? is_measured(row) : later) *found = row;
 }
 
 void add_suite(BenchReport& all, const BenchReport& from, const BenchSuite& suite) {
@@ -96,7 +93,7 @@ std::optional<bool> BenchRow::meets_aim() const {
 
 bool BenchReport::pass() const {
     return std::ranges::all_of(suites, [](const BenchSuite& suite) {
-        return suite.failures.empty() && std::ranges::all_of(suite.rows, is_good);
+        return suite.failures.empty() && std::ranges::all_of(suite.rows, bench::is_good);
     });
 }
 
@@ -233,11 +230,10 @@ void check_same_kind(const BenchReport& report, const std::string& device, bool 
         throw UsageError("measurements with --quick and without it can't be in one report");
 }
 
-void drop_failures(BenchReport& report) {
-    for (BenchSuite& suite : report.suites) {
-        std::erase_if(suite.rows, std::not_fn(is_good));
-        suite.failures.clear();
-    }
+bool is_good(const BenchRow& row) {
+    return row.failures.empty() && row.verified != false &&
+           std::ranges::none_of(row.comparisons,
+                                [](const BenchComparison& one) { return one.verified == false; });
 }
 
 void settle_missing(BenchReport& report) {

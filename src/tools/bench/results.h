@@ -22,8 +22,8 @@ void add_mean(BenchSuite& suite, const std::string& with, std::optional<double> 
 
 /// Throws UsageError when the report is of another device, or when only one of both is quick.
 void check_same_kind(const BenchReport& report, const std::string& device, bool quick);
-/// Removes the rows that failed and the failures of suites, since they are measured again.
-void drop_failures(BenchReport& report);
+/// Whether nothing failed and all results are right.
+bool is_good(const BenchRow& row);
 /// Removes problems that now have a row from the `missing` lists of parts.
 void settle_missing(BenchReport& report);
 /// Removes runs without rows and parts.

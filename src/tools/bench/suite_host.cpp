@@ -124,8 +124,11 @@ std::string openblas_problem(const BenchOptions& options) {
     return lines.empty() ? "" : kNoOpenBlas;
 }
 
-int child_host(int size, int rounds, const std::string& cache_directory, bool with_openblas) {
+int child_host(ServiceOptions service, int size, int rounds, const std::string& cache_directory,
+               bool with_openblas) {
     BenchOptions options;
+    options.service.template_directories = std::move(service.template_directories);
+    if (service.backend == Backend::host) options.service.arch = std::move(service.arch);
     options.service.backend = Backend::host;
     options.quick = true;  // a small sample is checked
     options.rounds = rounds;
@@ -182,13 +185,13 @@ void run_host(Benchmark& bench, BenchSuite& suite) {
     if (problems.empty()) return;
     bench.begin(suite, "one thread of the host");
     const std::filesystem::path directory = bench.service().cache_directory();
-    add_rows(
-        bench, suite,
-        start_child(bench.options(),
-                    {"host", std::to_string(size),
-                     std::to_string(bench.options().rounds.value_or(small ? kQuickHostRounds : kHostRounds)),
-                     directory.empty() ? kNoCache : directory.string(), bench.wants("openblas") ? "1" : "0"},
-                    {{"KILN_HOST_THREADS", "1"}}));
+    add_rows(bench, suite,
+             start_service_child(
+                 bench,
+                 {"host", std::to_string(size),
+                  std::to_string(bench.options().rounds.value_or(small ? kQuickHostRounds : kHostRounds)),
+                  directory.empty() ? kNoCache : directory.string(), bench.wants("openblas") ? "1" : "0"},
+                 {{"KILN_HOST_THREADS", "1"}}));
     add_mean(suite, "OpenBLAS");
 }
 

@@ -179,20 +179,18 @@ class Regression {
     void run(Group& group) {
         const Baselines before = Baselines::load(options_.baselines, group.target);
         const std::string target_text = std::string(name(group.target.backend)) + ":" + group.target.arch;
+        const auto cached = service(group.target, true);
         if (!group.variants.empty()) {
-            try {
-                (void)group.service->key(group.variants.front());
-            } catch (const BuildError& error) {  // there is no such compiler
-                if (options_.service.stop.stop_requested())
-                    throw UsageError("stopped; no baseline was changed");
-                report_.skipped.push_back(target_text + ": " + error.what());
+            const std::string problem = why_no_compiler(*cached, group.variants.front());
+            if (options_.service.stop.stop_requested()) throw UsageError("stopped; no baseline was changed");
+            if (!problem.empty()) {
+                report_.skipped.push_back(target_text + ": " + problem);
                 total_ -= group.variants.size();
                 return;
             }
         }
         if (!group.service->has_device()) report_.compiled_only.push_back(target_text);
         Update update{group.target, {}, {}};
-        const auto cached = service(group.target, true);
         VariantRegression trial(*group.service, *cached, options_);
 
         const std::vector<bool> is_built = built_of(group);
@@ -221,28 +219,26 @@ class Regression {
         // A part of the manifest says nothing about the other baselines, and a manifest nothing about templates that it does not name.
         if (options_.templates.empty() && options_.shards == 1)
             for (const auto& [text, baseline] : before.variants)
-                if (!group.texts.contains(text) && is_named_or_gone(group, text.substr(0, text.find(' ')))) {
+                if (!group.texts.contains(text) && is_named(group, text.substr(0, text.find(' ')))) {
                     report_.gone.push_back(target_text + " " + text);
                     update.gone.push_back(text);
                 }
         if (options_.update) updates_.push_back(std::move(update));
     }
 
-    /// Templates that are not there may lie in other directories, where there are such.
-    bool is_named_or_gone(const Group& group, const std::string& template_name) const {
-        const auto first = group.texts.lower_bound(template_name);
-        if (first != group.texts.end() &&
-            (*first == template_name || first->starts_with(template_name + " ")))
-            return true;
-        if (!options_.service.template_directories.empty()) return false;
+    /// Empty: there is one, whatever is wrong with this variant. service: one that only looks up, which needs none.
+    static std::string why_no_compiler(const Service& service, const Variant& variant) {
         try {
-            static_cast<void>(group.service->find(template_name));
-        } catch (const UsageError&) {
-            return true;
-        } catch (const TemplateError&) {
-            // it is there, and has a mistake
+            return service.explain(variant).no_compiler;
+        } catch (const BuildError&) {
+            return {};
         }
-        return false;
+    }
+
+    static bool is_named(const Group& group, const std::string& template_name) {
+        const auto first = group.texts.lower_bound(template_name);
+        return first != group.texts.end() &&
+               (*first == template_name || first->starts_with(template_name + " "));
     }
 
     void save(const Update& update) const {
