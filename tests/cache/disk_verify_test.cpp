@@ -126,9 +126,7 @@ TEST(DiskVerify, LeftBehindFilesThatMayHaveAWriterGoAfterADay) {
 }
 
 TEST(DiskVerify, RunningOutOfDescriptorsIsNotDamage) {
-#if defined(__SANITIZE_ADDRESS__)
-    GTEST_SKIP() << "UndefinedBehaviorSanitizer needs descriptors to look at memory";
-#endif
+    if (test::kAddressSanitized) GTEST_SKIP() << "UndefinedBehaviorSanitizer needs descriptors";
     const TemporaryDirectory directory;
     DiskCache cache({directory.path()});
     constexpr int kEntries = 60;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "sanitized.h"
 #include "scale_kernel.h"
 #include "scoped_variable.h"
 
@@ -190,6 +191,7 @@ TEST_F(ServiceTest, NoPlaceForTemporaryFilesIsABuildError) {
 }
 
 TEST_F(ServiceTest, ABuildForWhichNoFileCanBeOpenedNamesTheLimit) {
+    if (test::kAddressSanitized) GTEST_SKIP() << "UndefinedBehaviorSanitizer needs descriptors";
     Service service(options());
     service.build<ScaleFn>(service.parse(kScale, "scale.cu").variant());
     const auto variant = service.parse(std::string(kScale) + "// another\n", "scale.cu").variant();

@@ -19,6 +19,7 @@
 #include "base/file.h"
 #include "host_kernel.h"
 #include "rejected.h"
+#include "sanitized.h"
 
 namespace kiln {
 namespace {
@@ -218,6 +219,7 @@ TEST(HostModule, NeedsNoDescriptorOnceItIsLoaded) {
 }
 
 TEST(HostModule, WithoutDescriptorsTheErrorNamesTheLimit) {
+    if (test::kAddressSanitized) GTEST_SKIP() << "UndefinedBehaviorSanitizer needs descriptors";
     const Device device = test::open_host();
     const Binary binary = test::compile_for_host(adds(1));
     rlimit usual{};

@@ -27,7 +27,7 @@ const Sizes kSizes = {{"m", 5}, {"n", 37}, {"k", 24}};
 /// On the host, with a cache of its own.
 class BenchCublas : public ::testing::Test {
   protected:
-    BenchCublas() : benchmark_(options_with(folder_)) {}
+    BenchCublas() : options_(options_with(folder_)), benchmark_(options_) {}
 
     static BenchOptions options_with(const TemporaryDirectory& folder) {
         BenchOptions options;
@@ -40,6 +40,7 @@ class BenchCublas : public ::testing::Test {
     Variant variant(const Values& values) { return benchmark_.service().find("gemm_skinny").variant(values); }
 
     TemporaryDirectory folder_;
+    BenchOptions options_;
     bench::Benchmark benchmark_;
 };
 

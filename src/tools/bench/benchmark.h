@@ -58,6 +58,7 @@ class Benchmark {
   public:
     /// options must outlive it.
     explicit Benchmark(const BenchOptions& options);
+    explicit Benchmark(BenchOptions&&) = delete;
     ~Benchmark();
     Benchmark(const Benchmark&) = delete;
     Benchmark& operator=(const Benchmark&) = delete;
