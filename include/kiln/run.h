@@ -29,7 +29,7 @@ inline namespace KILN_ABI {
 /// What floating-point inputs hold.
 enum class Data {
     random,    ///< uniform in [-1, 1), rounded to the type
-    integers,  ///< -2 to 2: where a tensor is declared `exact`, results must be right to the last bit
+    integers,  ///< -2 to 2: results that are declared `exact` are right to the last bit, as always where all has integer types
     /// As the reference's `data` lines say, uniform where there are none: whatever a kernel leaves out of a result
     /// changes it by more than the bound (Pattern), if that is as small as the pattern allows: OutputCheck::contributions
     contributions

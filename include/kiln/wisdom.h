@@ -64,7 +64,8 @@ class Wisdom {
     static void store(const std::filesystem::path& file, const Wisdom& found);
 
     /// Of entries of one slot, that of the newest source stays (digest and compiler of the entry with the newest
-    /// date), and of those the best time, with the newest date. The order of the entries does not matter.
+    /// date; one more than a day in the future counts as the oldest), and of those the best time, with the newest date.
+    /// The order of the entries does not matter.
     void merge(const std::vector<WisdomEntry>& entries);
     /// All entries of another one.
     void merge(const Wisdom& other) { merge(other.entries()); }

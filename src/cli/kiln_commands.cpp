@@ -158,7 +158,7 @@ void bench_options(po::options_description& options) {
         ("for-device", text("NAME"), "of --list-variants: the device that they will run on, such as 'NVIDIA H200' (the one that is used)")
         ("part-limit", text("SECONDS"), "begin no further row of a part after this time (480)")
         ("limit", text("SECONDS"), "begin no further row of any part after this time")
-        ("resume", text("FILE"), "measure only what FILE does not have, and add it to FILE, row by row; FILE need not exist yet")
+        ("resume", text("FILE"), "measure only what FILE does not have or what failed in it, and add it to FILE, row by row; FILE need not exist yet")
         ("seed", text("N"), "draw the problems of unseen from this seed (1; 1, 2 and 3 are those of docs/performance.md)")
         ("draws", text("N"), "how many problems of each family of unseen (32)")
         ("shard", text("I/N"), "of each family of unseen only each N-th problem, from the I-th: 0/4 to 3/4 are all of them; the files merge (0/1)")

@@ -189,10 +189,11 @@ std::string outcome_text(const Outcome& outcome) {
                                   : formatted(", {:.3g} built per second, {} of compiling", outcome.rate(),
                                               duration(outcome.compile_seconds * 1000))));
     if (const auto seeds = outcome.already_there.find(Origin::seed); seeds != outcome.already_there.end())
-        text += line("note",
-                     formatted("the directory does not have the {} of seed packs, and a pack of it will not; "
-                               "without KILN_SEED_PACKS and --seed-pack they are built into it",
-                               seeds->second));
+        text += line(
+            "note",
+            formatted("{} variants are in seed packs only, not in the cache directory, and a pack of it will "
+                      "lack them; to build them, run without KILN_SEED_PACKS and --seed-pack",
+                      seeds->second));
     // A missing compiler is the same reason for every variant: each reason is printed once.
     std::map<std::string, std::vector<std::string>> by_reason;
     for (const FailedVariant& one : outcome.failed)

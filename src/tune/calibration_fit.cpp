@@ -37,11 +37,12 @@ constexpr double kSlowCounts = 3;
 // What the model is wrong by for all variants of a problem does not decide between them, so a part of it is not fitted to.
 // Not all of it, since kinds of kernels that are compared with each other have trees of their own.
 constexpr double kCommonPart = 0.4;
-/// A correction has fewer problems to learn from than what it corrects, so it learns less from each. Fitted to 14,032 times of 707
-/// problems of kernels that stream on an H200 (29 November 2026), it chose 1.033 times the best for 236 problems held out, trees as
-/// above 1.036, and what it corrected 1.037; fitted to 4480 times of 320, 1.044, 1.045 and 1.045.
+/// A correction has fewer problems to learn from than what it corrects, so it learns less from each, and nothing of what a problem's
+/// variants have in common. Fitted to 14,032 times of 707 problems of kernels that stream on an H200 (29 November 2026), it chose 1.033
+/// times the best for 236 problems held out, trees of a first calibration's size 1.036, and what it corrected 1.037.
 constexpr RegressionTrees::Options kCorrection = {
     .trees = 300, .leaves = 10, .rate = 0.03, .least_weight = 30, .ridge = 50};
+constexpr double kCommonPartOfCorrection = 1;
 constexpr double kNinth = 0.9;
 
 /// A time with what the model makes of it.
@@ -152,10 +153,17 @@ std::vector<double> common_errors(const std::vector<Sample>& samples, std::size_
     return errors;
 }
 
+RegressionTrees::Options options_for(std::size_t times) {
+    RegressionTrees::Options options;
+    options.trees = static_cast<int>(std::clamp(times / kTimesOfATree, kLeastTrees, kMostTrees));
+    options.leaves = std::clamp(options.trees / kTreesOfALeaf, kLeastLeaves, kMostLeaves);
+    return options;
+}
+
 CalibrationTrees fitted(const std::vector<Sample>& samples, std::size_t problems, bool is_trial,
                         bool is_correction) {
     const std::vector<double> common = common_errors(samples, problems);
-    const double common_part = is_correction ? 1 : kCommonPart;
+    const double common_part = is_correction ? kCommonPartOfCorrection : kCommonPart;
     CalibrationTrees result;
     for (std::size_t kind = 0; kind < kKernelKinds; ++kind) {
         std::vector<float> features, values, weights;
@@ -166,15 +174,9 @@ CalibrationTrees fitted(const std::vector<Sample>& samples, std::size_t problems
             values.push_back(static_cast<float>(error_of(sample) - common_part * common[sample.problem]));
             weights.push_back(static_cast<float>(weight_of(sample)));
         }
-        RegressionTrees::Options options = kCorrection;
-        if (!is_correction) {
-            options = {};
-            options.trees =
-                static_cast<int>(std::clamp(values.size() / kTimesOfATree, kLeastTrees, kMostTrees));
-            options.leaves = std::clamp(options.trees / kTreesOfALeaf, kLeastLeaves, kMostLeaves);
-        }
         if (values.size() >= kLeastTimes)
-            result[kind] = RegressionTrees::fit(features, values, weights, options);
+            result[kind] = RegressionTrees::fit(features, values, weights,
+                                                is_correction ? kCorrection : options_for(values.size()));
     }
     return result;
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <system_error>
@@ -24,6 +25,7 @@ namespace kiln {
 namespace {
 
 constexpr std::uint64_t kMostBytes = 256 << 20;
+constexpr std::chrono::hours kClockTolerance{24};
 
 bool is_better(const WisdomEntry& a, const WisdomEntry& b) {
     return a.median_ms != b.median_ms ? a.median_ms < b.median_ms : a.text() < b.text();
@@ -34,14 +36,14 @@ bool is_same_source(const WisdomEntry& a, const WisdomEntry& b) {
     return a.digest == b.digest && a.compiler == b.compiler;
 }
 
-/// The entry of a slot that is kept. Dates that are to come are of a clock that was wrong, and older than all others.
+/// The entry of a slot that is kept. Dates in the future are of a clock that was wrong, and older than all others.
 WisdomEntry settled(const std::vector<const WisdomEntry*>& entries) {
-    const std::string now = entries.size() > 1 ? utc_now() : std::string();
-    const auto date = [&](const WisdomEntry* entry) {
-        return entry->date > now ? std::string_view() : std::string_view(entry->date);
+    const std::string tomorrow = entries.size() > 1 ? utc_now(kClockTolerance) : std::string();
+    const auto age = [&](const WisdomEntry* entry) {
+        return std::pair(entry->date <= tomorrow, std::string_view(entry->date));
     };
     const auto newest = *std::ranges::max_element(entries, [&](const WisdomEntry* a, const WisdomEntry* b) {
-        return date(a) != date(b) ? date(a) < date(b) : is_better(*b, *a);
+        return age(a) != age(b) ? age(a) < age(b) : is_better(*b, *a);
     });
     const WisdomEntry* best = newest;
     for (const WisdomEntry* const entry : entries)

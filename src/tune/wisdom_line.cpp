@@ -136,8 +136,8 @@ std::string as_field(std::string_view text) {
     return or_none(field);
 }
 
-std::string utc_now() {
-    const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+std::string utc_now(std::chrono::hours later) {
+    const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now() + later);
     std::tm parts{};
     ::gmtime_r(&now, &parts);
     char text[kDateShape.size() + 1];

@@ -7,6 +7,7 @@
 
 #include <kiln/wisdom.h>
 
+#include <chrono>
 #include <string>
 #include <string_view>
 
@@ -21,8 +22,8 @@ WisdomEntry parse_wisdom_line(std::string_view line);
 /// Free text (the name of a device or compiler) in a form that is valid in a field.
 std::string as_field(std::string_view text);
 
-/// Now, in UTC: "2026-11-22T03:05:00Z".
-std::string utc_now();
+/// Now, or so much later, in UTC: "2026-11-22T03:05:00Z".
+std::string utc_now(std::chrono::hours later = {});
 
 /// "m=4096 n=4096 k=4096": in the order of their names.
 std::string sizes_text(const Sizes& sizes);

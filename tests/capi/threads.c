@@ -104,16 +104,21 @@ static void* work_cancelled(void* argument) {
 
 /* AddressSanitizer leaves the stack of a thread that is cancelled poisoned. */
 #if defined(__SANITIZE_ADDRESS__)
-static const int can_cancel = 0;
-#else
-static const int can_cancel = 1;
+#define CAN_CANCEL 0
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define CAN_CANCEL 0
+#endif
+#endif
+#if !defined(CAN_CANCEL)
+#define CAN_CANCEL 1
 #endif
 
 static int ends_behind_its_call(void) {
     pthread_t cancelled;
     void* result = NULL;
     int is_done = 0;
-    if (!can_cancel) return 1;
+    if (!CAN_CANCEL) return 1;
     if (pthread_create(&cancelled, NULL, work_cancelled, &is_done) != 0) return 0;
     pthread_join(cancelled, &result);
     return result == PTHREAD_CANCELED && is_done;

@@ -62,14 +62,14 @@ TEST_F(KilnWarm, FilesOfEditorsAndSystemsAreNoTemplates) {
 }
 
 // A pack of such a directory lacks them.
-TEST_F(KilnWarm, TellsOfWhatIsInPacksAndNotInTheDirectory) {
+TEST_F(KilnWarm, ReportsWhatIsInPacksAndNotInTheDirectory) {
     ASSERT_EQ(warm("tiny ADD=1,2\n").status, 0);
     const std::string pack = path("seed.kiln").string();
     ASSERT_EQ(run({"cache", "pack", pack}).status, 0);
     const Outcome outcome =
         warm("tiny ADD=1,2,3\n", {"--seed-pack", pack, "--cache-dir", path("new").string()});
     EXPECT_EQ(outcome.status, 0);
-    EXPECT_THAT(outcome.out, HasSubstr("note       the directory does not have the 2 of seed packs"));
+    EXPECT_THAT(outcome.out, HasSubstr("note       2 variants are in seed packs only"));
     EXPECT_THAT(warm("tiny ADD=1,2\n").out, Not(HasSubstr("note")));
 }
 

@@ -101,6 +101,25 @@ TEST_F(BenchRun, WhatFailedInAnotherSuiteOrIsNotMeasuredAgainStays) {
     EXPECT_EQ(other.suites[0].rows.at(0).failures.size(), 1U);
     EXPECT_EQ(other.suites[1].failures.size(), 1U);
     EXPECT_FALSE(other.pass());
+    // Also where a run that would measure them is stopped before.
+    std::stop_source stop;
+    options_.before = other;
+    options_.suites = {"gemm-f32", "decode", "host"};
+    options_.stop = stop.get_token();
+    options_.on_row = [&](const BenchReport&) { stop.request_stop(); };
+    const BenchReport stopped = run_bench(options_);
+    EXPECT_TRUE(stopped.interrupted);
+    EXPECT_EQ(stopped.suites[0].rows.at(0).failures.size(), 1U);
+    EXPECT_THAT(stopped.suites[1].failures, ElementsAre(HasSubstr("host.gemm: the measuring process")));
+    options_.stop = {};
+    options_.on_row = nullptr;
+    // What is left out is named, and nothing is added where nothing is left to do.
+    options_.before = other;
+    options_.suites = {"decode", "skinny"};
+    options_.part_limit = std::chrono::seconds(0);
+    const BenchReport left = run_bench(options_);
+    EXPECT_THAT(left.missing(), ::testing::Contains(HasSubstr("decode.")));
+    options_.part_limit = std::chrono::seconds(480);
     // Until they are measured again.
     for (const char* name : {"decode_mma", "decode_persistent", "decode_paged"})
         std::filesystem::remove(folder_.path() / (std::string(name) + ".cu"));
@@ -111,6 +130,8 @@ TEST_F(BenchRun, WhatFailedInAnotherSuiteOrIsNotMeasuredAgainStays) {
     EXPECT_EQ(again.suites[0].rows[0].verified, true);
     EXPECT_EQ(again.suites[0].rows[0].run, again.runs.back().id);
     EXPECT_FALSE(again.pass()) << "the other one still failed";
+    options_.before = again;
+    EXPECT_EQ(run_bench(options_).parts.size(), again.parts.size()) << "nothing is left to do";
 }
 
 TEST_F(BenchRun, AProblemThatNoTemplateTakesIsAFailureOfItsRow) {

@@ -158,8 +158,8 @@ struct BenchReport {
     std::vector<std::string> missing() const;
 };
 
-/// One report of several of one device: of a problem that several have a row of, that of the latest run that measured it, be
-/// it that its result was wrong; geometric means over all rows. Throws UsageError for another device, and for quick runs together with others.
+/// One report of several of one device: of a problem that several have a row of, that of the latest run that measured it,
+/// even if its result was wrong; geometric means over all rows. Throws UsageError for another device, and for quick runs together with others.
 BenchReport merged_bench(const std::vector<BenchReport>& reports);
 
 /// A variant of a drawn problem, timed next to the one that was chosen.
@@ -178,7 +178,7 @@ struct BenchOptions {
     ServiceOptions service;           ///< backend, device, cache and template directories
     std::vector<std::string> suites;  ///< names of suites and of parts, "gemm-f16.large"; at least one
     /// Measured before: the report goes on from it, and rows that it has are not measured again, but for those that
-    /// failed. These stay until then, and so do the failures of a suite until all of its parts are measured again.
+    /// failed. These stay until then, and so do failures of a part.
     std::optional<BenchReport> before;
     /// When this has passed no further row of a part is begun; and of the whole run.
     std::chrono::seconds part_limit{480};

@@ -100,9 +100,9 @@ struct RegressResult {
 
 /// What regress() found.
 struct RegressReport {
-    std::vector<RegressResult> results;      ///< of all variants on all targets
-    std::vector<std::string> skipped;        ///< targets that have no compiler here, and why
-    std::vector<std::string> gone;           ///< baselines whose variant no manifest names any more
+    std::vector<RegressResult> results;  ///< of all variants on all targets
+    std::vector<std::string> skipped;    ///< targets that have no compiler here, and why
+    std::vector<std::string> gone;  ///< baselines of named templates whose variant no manifest names any more
     std::vector<std::string> compiled_only;  ///< targets without a device here
 
     /// Something was tested, all of it has a baseline, and nothing failed.

@@ -177,24 +177,13 @@ BenchSuite& suite_of(BenchReport& report, const Suite& suite) {
     return result;
 }
 
-/// Whether these are all parts of the suite, or more.
-bool are_all_chosen(std::string_view suite, const std::vector<Chosen>& chosen) {
-    const auto count =
-        std::ranges::count_if(chosen, [&](const Chosen& part) { return part.suite->name == suite; });
-    return count > 0 && static_cast<std::size_t>(count) == chosen_parts({std::string(suite)}).size();
-}
-
 /// Continues an earlier report, or begins a new one.
-BenchReport begun(const BenchOptions& options, const std::vector<Chosen>& chosen,
-                  bench::Benchmark& benchmark) {
+BenchReport begun(const BenchOptions& options, bench::Benchmark& benchmark) {
     BenchReport report;
     const DeviceInfo& device = benchmark.service().device().info();
     if (options.before) {
         report = *options.before;
         bench::check_same_kind(report, device.name, options.quick);
-        // What failed in other parts stays, and rows that failed do until they are measured again.
-        for (BenchSuite& suite : report.suites)
-            if (are_all_chosen(suite.name, chosen)) suite.failures.clear();
     }
     report.backend = device.backend;
     report.device = device.name;
@@ -241,10 +230,16 @@ BenchReport run_bench(const BenchOptions& options) {
 
     check_drawing(options);
     bench::Benchmark benchmark(options);
-    BenchReport report = begun(options, chosen, benchmark);
+    BenchReport report = begun(options, benchmark);
     Stopwatch watch;
     double before_seconds = 0;  // of the suite, until the part that is measured
     BenchSuite* suite = nullptr;
+    std::size_t failures_before = 0;  // of the suite, the same
+    // By their part, so that a later run knows which ones it has measured again; those of before stay until then.
+    const auto name_new_failures = [&] {
+        for (std::size_t i = failures_before; suite != nullptr && i < suite->failures.size(); ++i)
+            suite->failures[i].insert(0, report.parts.back().name + ": ");
+    };
     const auto bring_up_to_date = [&] {
         if (suite == nullptr) return;
         suite->seconds = before_seconds + watch.elapsed_ms() / 1000;
@@ -268,6 +263,7 @@ BenchReport run_bench(const BenchOptions& options) {
                 return std::ranges::count(suite->rows, benchmark.described().id, &BenchRow::run);
             };
             const auto measured_before = measured();
+            failures_before = suite->failures.size();
             report.parts.push_back({part.name, benchmark.described().id, 0, {}, benchmark.chip_state(), {}});
             benchmark.begin_part(part.name.substr(part.name.find('.') + 1), &report.parts.back().missing);
             const bool had_entry =
@@ -281,17 +277,27 @@ BenchReport run_bench(const BenchOptions& options) {
                 if (options.stop.stop_requested()) throw bench::Stopped();
                 suite->failures.emplace_back(error.what());
             }
+            const bool has_new_failures = suite->failures.size() > failures_before;
+            name_new_failures();
+            const auto earlier_end = suite->failures.begin() + static_cast<std::ptrdiff_t>(failures_before);
+            suite->failures.erase(std::remove_if(suite->failures.begin(), earlier_end,
+                                                 [&](const std::string& failure) {
+                                                     return failure.starts_with(part.name + ": ");
+                                                 }),
+                                  earlier_end);
+            failures_before = suite->failures.size();
             bring_up_to_date();
             report.parts.back().after = benchmark.chip_state();
             bench::settle_missing(report);
             // Nothing was left to do.
             if (had_entry && measured() == measured_before && report.parts.back().missing.empty() &&
-                suite->failures.empty())
+                !has_new_failures)
                 report.parts.pop_back();
             if (options.on_row) options.on_row(report);
         }
     } catch (const bench::Stopped&) {
         report.interrupted = true;
+        name_new_failures();
         bring_up_to_date();
     }
     bench::drop_unused_runs(report);

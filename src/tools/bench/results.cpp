@@ -19,13 +19,8 @@ std::string figure(double value) { return formatted("{:.3g}", value); }
 
 bool below(double ratio, const std::optional<double>& least) { return least && ratio < *least; }
 
-/// Whether the row is complete and right, so that it is not measured again.
-/// Whether it says something of the kernel, be it that its result is wrong.
+/// Whether it says something of the kernel, even that its result is wrong.
 bool is_measured(const BenchRow& row) { return row.failures.empty() || row.verified == false; }
-
-bool has(const BenchSuite& suite, const std::string& problem) {
-    return std::ranges::find(suite.rows, problem, &BenchRow::problem) != suite.rows.end();
-}
 
 /// "gemm-f16" of "gemm-f16.large"
 std::string suite_of(const std::string& part) { return part.substr(0, part.find('.')); }
@@ -41,7 +36,7 @@ const BenchRun* run_of(const BenchReport& report, const std::string& id) {
     return found == report.runs.end() ? nullptr : &*found;
 }
 
-/// If both have a row of a problem: the good one, else the later one.
+/// If both have a row of a problem: the one that was measured, else the later one.
 void add_row(BenchReport& all, BenchSuite& suite, const BenchReport& from, const BenchRow& row) {
     const auto found = std::ranges::find(suite.rows, row.problem, &BenchRow::problem);
     if (found == suite.rows.end()) {
@@ -240,7 +235,10 @@ void settle_missing(BenchReport& report) {
     for (BenchPart& part : report.parts) {
         const auto suite = std::ranges::find(report.suites, suite_of(part.name), &BenchSuite::name);
         if (suite == report.suites.end()) continue;
-        std::erase_if(part.missing, [&](const std::string& problem) { return has(*suite, problem); });
+        std::erase_if(part.missing, [&](const std::string& problem) {
+            const auto row = std::ranges::find(suite->rows, problem, &BenchRow::problem);
+            return row != suite->rows.end() && (row->run == part.run || is_good(*row));
+        });
     }
 }
 

@@ -24,7 +24,7 @@ void add_mean(BenchSuite& suite, const std::string& with, std::optional<double> 
 void check_same_kind(const BenchReport& report, const std::string& device, bool quick);
 /// Whether nothing failed and all results are right.
 bool is_good(const BenchRow& row);
-/// Removes problems that now have a row from the `missing` lists of parts.
+/// Removes problems that now have a row from the `missing` lists of parts, but for rows of earlier runs that failed.
 void settle_missing(BenchReport& report);
 /// Removes runs without rows and parts.
 void drop_unused_runs(BenchReport& report);

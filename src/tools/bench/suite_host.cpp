@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kSize = 1024, kQuickSize = 128;
 constexpr int kHostRounds = 7, kQuickHostRounds = 3;
-const std::string kNoCache = "none";  // a word is never empty
+const std::string kNoCache = "none";  // in place of a directory
 constexpr const char* kNoOpenBlas = "libopenblas.so.0 could not be opened, or lacks cblas_sgemm";
 const std::string kDefault = "default";  // the origin of a variant that is not chosen
 constexpr double kMustOfOpenBlas = 0.25;

@@ -226,7 +226,7 @@ class Regression {
         if (options_.update) updates_.push_back(std::move(update));
     }
 
-    /// Empty: there is one, whatever is wrong with this variant. service: one that only looks up, which needs none.
+    /// Empty where there is one, even if something is wrong with the variant. service: one that only looks up, which needs none.
     static std::string why_no_compiler(const Service& service, const Variant& variant) {
         try {
             return service.explain(variant).no_compiler;
