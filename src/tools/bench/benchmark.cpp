@@ -12,6 +12,7 @@
 #include "bench/child.h"
 #include "bench/cub.h"
 #include "bench/cublas.h"
+#include "bench/results.h"
 #include "bench/torch.h"
 #include "format/format.h"
 
