@@ -237,8 +237,7 @@ struct TensorArgument {
     std::string extents_text;   ///< "m, k"
     std::string align_text;  ///< "16": what its address must be a multiple of; empty: what its elements need
     std::string reference;   ///< of an output or inout: the template that computes it; empty: none
-    bool exact =
-        false;  ///< with small integers as inputs, or integer types, the result has no rounding error
+    bool exact = false;      ///< of integer types, or with small integers as inputs, it has no rounding error
     bool any_order =
         false;  ///< its floating-point terms are added in another order by each launch, as by atomic operations
     std::string condition_text;  ///< "BIAS": which variants have the argument; empty: all

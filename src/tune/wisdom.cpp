@@ -36,9 +36,8 @@ bool is_same_source(const WisdomEntry& a, const WisdomEntry& b) {
     return a.digest == b.digest && a.compiler == b.compiler;
 }
 
-/// The entry of a slot that is kept. Dates in the future are of a clock that was wrong, and older than all others.
-WisdomEntry settled(const std::vector<const WisdomEntry*>& entries) {
-    const std::string tomorrow = entries.size() > 1 ? utc_now(kClockTolerance) : std::string();
+/// The entry of a slot that is kept. Dates behind `tomorrow` are of a clock that was wrong, and older than all others.
+WisdomEntry settled(const std::vector<const WisdomEntry*>& entries, std::string_view tomorrow) {
     const auto age = [&](const WisdomEntry* entry) {
         return std::pair(entry->date <= tomorrow, std::string_view(entry->date));
     };
@@ -155,8 +154,9 @@ void Wisdom::merge(const std::vector<WisdomEntry>& entries) {
     std::map<std::string, std::vector<const WisdomEntry*>> slots;
     for (const WisdomEntry& entry : entries_) slots[entry.slot()].push_back(&entry);
     for (const WisdomEntry& entry : entries) slots[entry.slot()].push_back(&entry);
+    const std::string tomorrow = utc_now(kClockTolerance);
     std::vector<WisdomEntry> merged;
-    for (const auto& [slot, of_slot] : slots) merged.push_back(settled(of_slot));
+    for (const auto& [slot, of_slot] : slots) merged.push_back(settled(of_slot, tomorrow));
     entries_ = std::move(merged);
 }
 

@@ -134,7 +134,10 @@ TEST(TuneModel, KnowsWhereRowsThatBeginAnywhereStopBeingHeld) {
     const auto ms = [&](bool any, std::int64_t cols) {
         const Variant variant = hopper().find("softmax").variant(
             {{"T", "half"}, {"VEC", 8}, {"THREADS", 128}, {"ITEMS", 4}, {"ANY_ROWS", any}});
-        return model.ms(variant, variant.problem({{"rows", 10000}, {"cols", cols}})).value_or(0);
+        Model::Features features;
+        return model.uncalibrated(variant, variant.problem({{"rows", 10000}, {"cols", cols}}), features)
+            .value()
+            .ms;
     };
     EXPECT_GT(ms(true, 4090), 1.3 * ms(true, 4089));
     EXPECT_GT(ms(true, 4096), 1.3 * ms(false, 4096));

@@ -126,8 +126,8 @@ struct RegressOptions {
     bool sample = false;
     std::filesystem::path baselines;  ///< the directory
     /// Rewrite the baselines with what is found. Those of variants that the run is not about stay, also where another run
-    /// has recorded them meanwhile. Removed are those of other variants of the templates that the manifests name and, without template directories, of
-    /// templates that no longer exist; with `templates` or `shards` none.
+    /// has recorded them meanwhile. Removed are those of other variants of the templates that the manifests name; with
+    /// `templates` or `shards` none.
     bool update = false;
     bool time = false;       ///< measure speed where there is a GPU
     std::uint64_t seed = 1;  ///< of the inputs; results are only compared with 1

@@ -259,10 +259,6 @@ BenchReport run_bench(const BenchOptions& options) {
             suite = &suite_of(report, *part.suite);
             watch = Stopwatch();
             before_seconds = suite->seconds;
-            const auto measured = [&] {
-                return std::ranges::count(suite->rows, benchmark.described().id, &BenchRow::run);
-            };
-            const auto measured_before = measured();
             failures_before = suite->failures.size();
             report.parts.push_back({part.name, benchmark.described().id, 0, {}, benchmark.chip_state(), {}});
             benchmark.begin_part(part.name.substr(part.name.find('.') + 1), &report.parts.back().missing);
@@ -289,9 +285,11 @@ BenchReport run_bench(const BenchOptions& options) {
             bring_up_to_date();
             report.parts.back().after = benchmark.chip_state();
             bench::settle_missing(report);
+            const bool has_new_rows = std::ranges::any_of(suite->rows, [&](const BenchRow& row) {
+                return row.run == benchmark.described().id && benchmark.is_part(row.part);
+            });
             // Nothing was left to do.
-            if (had_entry && measured() == measured_before && report.parts.back().missing.empty() &&
-                !has_new_failures)
+            if (had_entry && !has_new_rows && report.parts.back().missing.empty() && !has_new_failures)
                 report.parts.pop_back();
             if (options.on_row) options.on_row(report);
         }
