@@ -23,6 +23,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 /// One call of an exported function: sizes by name, and what else is passed instead of good pointers.
 struct CallOf {
@@ -421,6 +422,78 @@ TEST_F(Export, ChoosesByArchitectureAndSizes) {
     EXPECT_THAT(launches("", "75").printed[0], HasSubstr("kiln_gemm_tiled: there is no binary for sm_75"));
     EXPECT_THAT(launches("", "86").log, testing::Contains("load cubin"));
     EXPECT_THAT(launches("", "100").log, testing::Contains("load ptx"));  // newer than all of them
+}
+
+// Entries of wisdom name no code, and those that were made before the template got a parameter leave it out.
+TEST_F(Export, WisdomNamesVariantsByWhatItHas) {
+    Service service(options("sm_90a"));
+    Binary none;
+    none.entry = "softmax";
+    none.bytes = std::vector<std::byte>(5);
+    std::vector<ExportedVariant> exported;
+    for (const int threads : {128, 256})
+        exported.push_back({service.find("softmax").variant({{"T", "half"}, {"THREADS", threads}}), none});
+    WisdomEntry entry;
+    entry.template_name = "softmax";
+    entry.values = {{"T", "half"}, {"THREADS", 256}};
+    entry.sizes = {{"rows", 512}, {"cols", 1000}};
+    entry.device = "test";
+    entry.arch = "sm_90a";
+    entry.median_ms = 1;
+    entry.date = "2026-01-01T00:00:00Z";
+    const auto known = [&] {
+        wisdom = Wisdom();
+        wisdom.merge(std::vector<WisdomEntry>{entry});
+        return export_c(service, exported, wisdom)[1].text;
+    };
+    EXPECT_THAT(
+        known(),
+        HasSubstr("static const struct kiln_known kiln_known_0_0[] = {\n    {{512LL, 1000LL}, 1},\n};"));
+    entry.values.emplace("NO_LONGER", 1);
+    EXPECT_THAT(known(), Not(HasSubstr("struct kiln_known kiln_known_")));
+    entry.values = {{"T", "half"}, {"THREADS", 512}};  // which is not exported
+    EXPECT_THAT(known(), Not(HasSubstr("struct kiln_known kiln_known_")));
+}
+
+// The caller's arguments do not depend on which variant comes first.
+TEST_F(Export, ScratchOfSomeVariantsIsAnArgument) {
+    Service service(options("sm_90a"));
+    std::vector<ExportedVariant> exported;
+    for (const int split : {1, 2}) {
+        const Variant variant =
+            service.find("gemm_wgmma")
+                .variant({{"T", "half"}, {"SPLIT_CLUSTERS", split}, {"TMA_STORE", split == 1}});
+        try {
+            exported.push_back({variant, service.compile(variant).binary});
+        } catch (const BuildError& error) {
+            KILN_REQUIRE_OR_SKIP("nvrtc", false, error.what());
+        }
+    }
+    for (const std::int64_t k : {1024, 16384}) {
+        WisdomEntry entry;
+        entry.template_name = "gemm_wgmma";
+        entry.values = exported[k == 1024 ? 0 : 1].variant.values();
+        entry.sizes = {{"m", 1024}, {"n", 1024}, {"k", k}};
+        entry.device = "test";
+        entry.arch = "sm_90a";
+        entry.median_ms = 1;
+        entry.date = "2026-01-01T00:00:00Z";
+        wisdom.merge(std::vector<WisdomEntry>{entry});
+    }
+    const Variant& split = exported[1].variant;
+    const std::vector<CallOf> calls = {
+        {{{"m", 1024}, {"n", 1024}, {"k", 1024}}, {{"partial", 0}, {"tickets", 0}}},
+        {{{"m", 1024}, {"n", 1024}, {"k", 16384}}},
+        {{{"m", 1024}, {"n", 1024}, {"k", 16384}}, {{"partial", 0}}}};
+    const auto forward = export_c(service, exported, wisdom);
+    build(forward, "kiln_gemm_wgmma", split, calls);
+    const Ran ran = launches(bytes_of(split));
+    ASSERT_EQ(ran.printed.size(), 3U);
+    EXPECT_EQ(ran.printed[0], "0|" + exported[0].variant.text() + "|");
+    EXPECT_EQ(ran.printed[1], "0|" + split.text() + "|");
+    EXPECT_THAT(ran.printed[2], HasSubstr("the argument partial is a null pointer"));
+    std::ranges::reverse(exported);
+    EXPECT_EQ(export_c(service, exported, wisdom)[0].text, forward[0].text);
 }
 
 TEST_F(Export, ANameThatCDoesNotTakeIsAnError) {

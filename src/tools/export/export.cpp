@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "base/arch_facts.h"
@@ -48,8 +49,7 @@ class Exporter {
           wisdom_(wisdom),
           prefix_("kiln_" + of_.name()),
           problems_(exported_problems(service, variants)) {
-        for (const ExportedProblem& problem : problems_)
-            arguments_.emplace_back(problem.variants.front()->variant);
+        for (const ExportedProblem& problem : problems_) arguments_.emplace_back(problem);
     }
 
     std::vector<ExportedFile> files() {
@@ -122,12 +122,13 @@ class Exporter {
 
     /// Types and extents of tensors.
     std::string argument_notes(std::size_t problem) const {
+        const ExportedArguments& arguments = arguments_[problem];
         std::string text;
-        for (const KernelArgument& argument : problems_[problem].variants.front()->variant.arguments()) {
-            const auto tensor = std::ranges::find(of_.tensors(), argument.name, &TensorArgument::name);
-            if (tensor == of_.tensors().end()) continue;
-            text += " *   " + std::string(name(tensor->role)) + " " + argument.type + " " + argument.name +
-                    " [" + tensor->extents_text + "]" +
+        for (std::size_t i = 0; i < arguments.names.size(); ++i) {
+            const auto tensor = std::ranges::find(of_.tensors(), arguments.names[i], &TensorArgument::name);
+            if (!arguments.is_passed[i] || tensor == of_.tensors().end()) continue;
+            text += " *   " + std::string(name(tensor->role)) + " " + arguments.declared_types[i] + " " +
+                    tensor->name + " [" + tensor->extents_text + "]" +
                     (tensor->role == TensorRole::scratch && tensor->fill == Fill::zero
                          ? ", zero before the first launch; launches leave it so"
                          : "") +
@@ -152,19 +153,37 @@ class Exporter {
         return place->second;
     }
 
+    /// What an entry names for the target and with the code of `one`, since wisdom holds for any; what it leaves out has its
+    /// default. nullopt: nothing of this template and architecture, or nothing that is legal.
+    std::optional<Variant> variant_of(const WisdomEntry& entry, const Variant& one) const {
+        if (entry.template_name != of_.name() || entry.arch != one.target()->arch) return std::nullopt;
+        const Template of = one.origin();
+        Values values;
+        for (const Parameter& parameter : of.parameters())
+            if (parameter.kind == ParameterKind::code)
+                values.emplace(parameter.name, one.value(parameter.name));
+        try {
+            for (const auto& [name, value] : entry.values) {
+                const Parameter* const parameter = of.parameter(name);
+                if (parameter == nullptr) return std::nullopt;
+                values.emplace(name, parameter->parse(value.text()));
+            }
+            return of.variant(values);
+        } catch (const VariantError&) {
+            return std::nullopt;
+        }
+    }
+
     /// The sizes for which wisdom says that one of these is the fastest, and which.
     std::string known_rows(const ExportedProblem& problem, std::size_t begin, std::size_t end,
                            std::size_t first_kernel, const ExportedArguments& arguments,
                            std::size_t& count) const {
         std::map<Sizes, std::pair<double, std::size_t>> best;
         for (const WisdomEntry& entry : wisdom_.entries()) {
+            const std::optional<Variant> named = variant_of(entry, problem.variants[begin]->variant);
+            if (!named) continue;
             for (std::size_t i = begin; i < end; ++i) {
-                const Variant& variant = problem.variants[i]->variant;
-                if (entry.template_name != of_.name() || entry.arch != variant.target()->arch ||
-                    !std::ranges::equal(entry.values, variant.values(), [](const auto& a, const auto& b) {
-                        return a.first == b.first && a.second.text() == b.second.text();
-                    }))
-                    continue;
+                if (problem.variants[i]->variant != *named) continue;
                 const auto [place, is_new] =
                     best.try_emplace(entry.sizes, entry.median_ms, first_kernel + i - begin);
                 if (!is_new && entry.median_ms < place->second.first)

@@ -113,37 +113,62 @@ bool is_c_integer(const std::string& c_type) {
     return !c_type.ends_with('*') && c_type != "float" && c_type != "double";
 }
 
-ExportedArguments::ExportedArguments(const Variant& variant) {
-    const Template of = variant.origin();
-    for (const auto& place : VariantAccess::data(variant).places) {
-        is_passed.push_back(place.has_value());
-        if (!place) {
+namespace {
+
+/// Whether C can pass it, under its name. Throws UsageError.
+std::string checked_c_type(const std::string& of, const KernelArgument& argument, std::size_t number) {
+    const auto type = c_type(argument.type);
+    if (!type || argument.name.empty())
+        throw UsageError(formatted("{} can't be exported: C has no way to pass its argument {}, {} {}.", of,
+                                   number, argument.type, argument.name));
+    if (argument.name.starts_with(kOwnNames))
+        throw UsageError(
+            formatted("{} can't be exported: its argument {} begins with kiln_, as names of the "
+                      "exported code do; give it another name.",
+                      of, argument.name));
+    if (std::ranges::find(kNoNamesInC, argument.name) != std::end(kNoNamesInC))
+        throw UsageError(
+            formatted("{} can't be exported: its argument {} is a keyword or a macro in C; give it another "
+                      "name.",
+                      of, argument.name));
+    return *type;
+}
+
+}  // namespace
+
+ExportedArguments::ExportedArguments(const ExportedProblem& problem) {
+    const Template of = problem.variants.front()->variant.origin();
+    const std::size_t count = VariantAccess::data(problem.variants.front()->variant).places.size();
+    for (std::size_t i = 0; i < count; ++i) {
+        const KernelArgument* found = nullptr;
+        std::string type;
+        for (const ExportedVariant* const one : problem.variants) {
+            const auto& place = VariantAccess::data(one->variant).places[i];
+            if (!place) continue;
+            const KernelArgument& argument = one->variant.arguments()[*place];
+            std::string its = checked_c_type(of.name(), argument, i + 1);
+            if (found != nullptr && its != type)
+                throw UsageError(
+                    formatted("{} can't be exported with these variants in one function: its argument {} is "
+                              "{} in some and {} in others.",
+                              of.name(), argument.name, found->type, argument.type));
+            found = &argument;
+            type = std::move(its);
+        }
+        is_passed.push_back(found != nullptr);
+        declared_types.push_back(found != nullptr ? found->type : "");
+        if (found == nullptr) {
             types.emplace_back("const void*");
             names.push_back(formatted("kiln_null_{}", names.size()));
             continue;
         }
-        const KernelArgument& argument = variant.arguments()[*place];
-        const auto type = c_type(argument.type);
-        if (!type || argument.name.empty())
-            throw UsageError(formatted("{} can't be exported: C has no way to pass its argument {}, {} {}.",
-                                       variant.template_name(), names.size() + 1, argument.type,
-                                       argument.name));
-        if (argument.name.starts_with(kOwnNames))
-            throw UsageError(
-                formatted("{} can't be exported: its argument {} begins with kiln_, as names of the "
-                          "exported code do; give it another name.",
-                          variant.template_name(), argument.name));
-        if (std::ranges::find(kNoNamesInC, argument.name) != std::end(kNoNamesInC))
-            throw UsageError(formatted(
-                "{} can't be exported: its argument {} is a keyword or a macro in C; give it another "
-                "name.",
-                variant.template_name(), argument.name));
+        const KernelArgument& argument = *found;
         if (std::ranges::find(of.sizes(), argument.name, &SizeArgument::name) != of.sizes().end())
             sizes.push_back(names.size());
         const auto tensor = std::ranges::find(of.tensors(), argument.name, &TensorArgument::name);
         if (tensor != of.tensors().end() && tensor->role == TensorRole::scratch)
             scratch.push_back(names.size());
-        types.push_back(*type);
+        types.push_back(type);
         names.push_back(argument.name);
     }
 }

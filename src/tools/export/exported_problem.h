@@ -29,15 +29,17 @@ std::vector<ExportedProblem> exported_problems(const Service& service,
 /// Of a type of C.
 bool is_c_integer(const std::string& c_type);
 
-/// What C needs to know of a problem's arguments: all that the kernel has before its tensor maps.
+/// What C needs to know of a problem's arguments: all that the kernel has before its tensor maps. Callers pass what one of its
+/// variants takes; the others' kernels leave it alone.
 struct ExportedArguments {
     std::vector<std::string> types, names;
-    std::vector<bool> is_passed;       ///< by callers; else it is a pointer that these variants leave null
+    std::vector<std::string> declared_types;  ///< by the template: "const float*"
+    std::vector<bool> is_passed;       ///< by callers; else it is a pointer that all variants leave null
     std::vector<std::size_t> sizes;    ///< those that a size line declares
     std::vector<std::size_t> scratch;  ///< tensors
 
     /// Throws UsageError for what C can't pass.
-    explicit ExportedArguments(const Variant& variant);
+    explicit ExportedArguments(const ExportedProblem& problem);
 
     std::string declared(std::size_t i) const { return types[i] + " " + names[i]; }
     /// A launch's.
