@@ -46,7 +46,8 @@ struct WorkspaceAllocator {
     /// Memory aligned to 256 bytes, for work that is queued on `stream` from now on; nullptr or an exception: there is
     /// none.
     std::function<void*(std::size_t bytes, StreamRef stream)> allocate;
-    /// Work that was queued on `stream` before may still use it. Must not throw.
+    /// Work that was queued on `stream` before may still use it. `stream` may be gone where the operation ends, in
+    /// Operation::release(), and for streams beyond max_streams: it tells then whose memory it was, and takes no work. Must not throw.
     std::function<void(void* memory, std::size_t bytes, StreamRef stream)> release;
 };
 
@@ -80,7 +81,7 @@ struct OperationPlan {
     std::optional<double> best_ms;    ///< what wisdom measured for this very shape, with cold L2
     bool built = false;               ///< and loaded: a call launches it
     std::optional<Variant> launched;  ///< what a call launches meanwhile, with WhenMissing::substitute
-    std::size_t workspace_bytes = 0;  ///< of choice.variant
+    std::size_t workspace_bytes = 0;  ///< of choice.variant, or of `launched` where that needs more
     std::string failure;  ///< why it could not be built in the background; empty: it was not tried, or could
 
     /// Some lines for people.
@@ -139,7 +140,9 @@ class Operation {
     void prepare(const Sizes& shape) const { prepare(std::span(&shape, 1)); }
     /// Gets the workspace that these shapes need on a stream as well, so that a capture on it finds all that it needs.
     void prepare(std::span<const Sizes> shapes, StreamRef stream) const;
-    /// The scratch memory of the variant that is best for this shape.
+    /// How much LaunchOptions::workspace needs for this shape: the scratch memory of the best variant, or of the one that a
+    /// call launched instead, if that is more. A call that launches a variant instead of the best one, and finds too little
+    /// for it, uses the operation's own memory.
     std::size_t workspace_bytes(const Sizes& sizes) const;
     /// Which variant, why, and what it takes; nothing is built.
     OperationPlan explain(const Sizes& sizes) const;

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -110,22 +111,29 @@ class Driver {
     /// Buffers that are allocated from now on lie apart: an access beyond the pages of one of them, by less than some MiB, is
     /// a fault. Means something on the host only, and costs address space, no memory.
     virtual void separate_buffers() {}
-    /// Launches between two calls, on and off, run the threads of each block in another order than others do, the same every
-    /// time. Calls nest, and count for all threads. Means something on the host only. Thread-safe.
-    virtual void other_thread_order(bool /*on*/) {}
+    /// Launches between a call with a number and one with its negative run the threads of each block in another order than
+    /// others do, one for each number, the same every time, and find shared memory poisoned. Numbers of calls that nest add up,
+    /// and count for all threads. Means something on the host only. Thread-safe.
+    virtual void other_thread_order(int /*number*/) {}
 
     virtual void* allocate(std::size_t bytes) = 0;
     virtual void release(void* memory) noexcept = 0;
     virtual void copy_to_device(void* destination, const void* source, std::size_t bytes) = 0;
     virtual void copy_from_device(void* destination, const void* source, std::size_t bytes) = 0;
     virtual void fill(void* destination, std::uint32_t word, std::size_t bytes) = 0;
+    /// Held while commands are queued between which nothing that another thread queues may come, such as a copy to a variable
+    /// of a module and the launch that reads it. On the host, where commands run at once, other launches wait meanwhile.
+    using Together = std::unique_lock<std::recursive_mutex>;
+    virtual Together queue_together() { return Together(together_); }
+
     // The same as work of a stream, of any owner.
     virtual void queue_copy_to_device(void* destination, const void* source, std::size_t bytes,
                                       void* stream) = 0;
     virtual void queue_copy_from_device(void* destination, const void* source, std::size_t bytes,
                                         void* stream) = 0;
+    // Recorded by a capture.
     virtual void queue_fill(void* destination, std::uint32_t word, std::size_t bytes, void* stream) = 0;
-    /// From device memory to device memory; a capture in this thread records it.
+    /// From device memory to device memory.
     virtual void queue_copy_on_device(void* destination, const void* source, std::size_t bytes,
                                       void* stream) = 0;
 
@@ -166,6 +174,9 @@ class Driver {
     /// Writes what a kernel's kiln::TensorMap argument holds to `map`: kTensorMapBytes at a multiple of
     /// kTensorMapAlignment. Throws UsageError for a layout that TMA can't have, DeviceError.
     virtual void encode_tensor_map(const TensorMapLayout& layout, void* map) = 0;
+
+  private:
+    std::recursive_mutex together_;
 };
 
 /// A device that was opened twice, by two services perhaps, has two drivers and one context, unless the application

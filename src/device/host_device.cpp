@@ -148,7 +148,7 @@ class HostDriver final : public Driver {
     void observe(std::shared_ptr<AccessObserver> observer) override { observer_ = std::move(observer); }
     void load_at_launch() override { when_loaded_ = WhenLoaded::at_launch; }
     void separate_buffers() override { separate_ = true; }
-    void other_thread_order(bool on) override { order_->other(on); }
+    void other_thread_order(int number) override { order_->other(number); }
 
     void* allocate(std::size_t bytes) override;
     void release(void* memory) noexcept override;
@@ -161,8 +161,7 @@ class HostDriver final : public Driver {
         if (bytes != 0) std::memcpy(destination, source, bytes);
     }
     void fill(void* destination, std::uint32_t word, std::size_t bytes) override {
-        std::fill_n(static_cast<std::uint32_t*>(destination), bytes / 4, word);
-        std::memcpy(static_cast<std::byte*>(destination) + bytes / 4 * 4, &word, bytes % 4);
+        fill_words(destination, word, bytes);
     }
     // Work of a stream runs at once here.
     void queue_copy_to_device(void* destination, const void* source, std::size_t bytes, void*) override {
@@ -171,7 +170,10 @@ class HostDriver final : public Driver {
     void queue_copy_from_device(void* destination, const void* source, std::size_t bytes, void*) override {
         copy_from_device(destination, source, bytes);
     }
-    void queue_fill(void* destination, std::uint32_t word, std::size_t bytes, void*) override {
+    Together queue_together() override { return executor_->get().together(); }
+    void queue_fill(void* destination, std::uint32_t word, std::size_t bytes, void* stream) override {
+        if (HostStream* const queue = host_stream(stream); queue != nullptr && queue->recording)
+            return queue->recording->add_fill(destination, word, bytes);
         fill(destination, word, bytes);
     }
 
@@ -196,14 +198,12 @@ class HostDriver final : public Driver {
     double elapsed_ms(void* start, void* end) override;
 
     std::shared_ptr<Module> load(const Binary& binary) override {
-        return std::make_shared<HostModule>(
-            binary, info_, order_, [executor = executor_]() -> HostExecutor& { return executor->get(); },
-            observer_, when_loaded_);
+        return std::make_shared<HostModule>(binary, info_, order_, executor(), observer_, when_loaded_);
     }
 
     bool is_capturing(void*) override { return false; }  // by nobody but Kiln
     void begin_capture(void* stream) override {
-        static_cast<HostStream*>(stream)->recording = std::make_unique<HostGraph>();
+        static_cast<HostStream*>(stream)->recording = std::make_unique<HostGraph>(executor());
     }
     std::unique_ptr<DeviceGraph> end_capture(void* stream, Capture&) override {
         auto recorded = std::exchange(static_cast<HostStream*>(stream)->recording, nullptr);
@@ -212,6 +212,10 @@ class HostDriver final : public Driver {
     void encode_tensor_map(const TensorMapLayout& layout, void* map) override;
 
   private:
+    /// Of the process that asks.
+    std::function<HostExecutor&()> executor() const {
+        return [executor = executor_]() -> HostExecutor& { return executor->get(); };
+    }
     void* allocate_apart(std::size_t bytes);
 
     const DeviceInfo info_;

@@ -31,6 +31,8 @@ class HostExecutor {
     /// `observed` is what the observer is told, but for the address of the dynamic shared memory. Throws DeviceError when a block fails: a trap, a deadlock, an
     /// exception; blocks that had not begun then never run.
     void run(const BlockPlan& given, const std::string& kernel, ObservedLaunch* observed = nullptr);
+    /// Held, only the calling thread launches.
+    std::unique_lock<std::recursive_mutex> together() { return std::unique_lock(launch_mutex_); }
 
   private:
     struct Launch;
@@ -42,8 +44,8 @@ class HostExecutor {
     static void observe(Launch& launch, FiberBlock& block, ObservedLaunch& observed);
 
     const unsigned workers_;
-    std::mutex launch_mutex_;        // held during a launch
-    std::deque<FiberBlock> blocks_;  // one per OS thread; the first is the caller's
+    std::recursive_mutex launch_mutex_;  // held during a launch
+    std::deque<FiberBlock> blocks_;      // one per OS thread; the first is the caller's
     std::vector<std::thread> helpers_;
 
     std::mutex mutex_;

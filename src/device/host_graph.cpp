@@ -3,6 +3,7 @@
 // Recording and replaying launches on the host.
 #include "device/host_graph.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -10,9 +11,14 @@
 
 namespace kiln {
 
+void fill_words(void* destination, std::uint32_t word, std::size_t bytes) {
+    std::fill_n(static_cast<std::uint32_t*>(destination), bytes / 4, word);
+    std::memcpy(static_cast<std::byte*>(destination) + bytes / 4 * 4, &word, bytes % 4);
+}
+
 void HostGraph::add(std::shared_ptr<const HostModule> module, const LaunchShape& shape,
                     void* const* arguments, const std::vector<std::size_t>& bytes) {
-    Launch launch{std::move(module), shape, {}, {}, nullptr, nullptr, 0};
+    Launch launch{std::move(module), shape, {}, {}};
     std::size_t chunks = 0;
     for (const std::size_t size : bytes) chunks += (size + sizeof(Chunk) - 1) / sizeof(Chunk);
     launch.values.resize(chunks);
@@ -22,15 +28,19 @@ void HostGraph::add(std::shared_ptr<const HostModule> module, const LaunchShape&
         launch.arguments.push_back(place);
         place += (bytes[i] + sizeof(Chunk) - 1) / sizeof(Chunk);
     }
-    launches_.push_back(std::move(launch));
+    steps_.emplace_back(std::move(launch));
 }
 
 void HostGraph::launch(void*) {
-    for (const Launch& launch : launches_)
-        if (launch.module != nullptr)
-            launch.module->launch(launch.shape, launch.arguments.data(), nullptr);
-        else
-            std::memcpy(launch.destination, launch.source, launch.bytes);
+    const Driver::Together together = executor_().together();
+    for (const auto& step : steps_) {
+        if (const auto* const launch = std::get_if<Launch>(&step))
+            launch->module->launch(launch->shape, launch->arguments.data(), nullptr);
+        else if (const auto* const copy = std::get_if<Copy>(&step))
+            std::memcpy(copy->destination, copy->source, copy->bytes);
+        else if (const auto* const fill = std::get_if<Fill>(&step))
+            fill_words(fill->destination, fill->word, fill->bytes);
+    }
 }
 
 }  // namespace kiln

@@ -62,7 +62,7 @@ struct Operation::State {
         std::optional<Workspaces::Lease> lease;
         Scratch memory;
         if (!how.scratch.empty()) {
-            if (stream.options() != nullptr && stream.options()->workspace != nullptr) {
+            if (uses_workspace_of_caller(plan, stream.options())) {
                 memory = of_the_caller(plan, stream, key);
             } else {
                 lease.emplace(workspaces.lease(stream, how.zero_bytes, how.plain_bytes, signature(), key));
@@ -89,7 +89,20 @@ struct Operation::State {
             }
             ++count;
         }
-        plan.kernel->launch(stream, all.data(), how.grid);
+        try {
+            plan.kernel->launch(stream, all.data(), how.grid);
+        } catch (const DeviceError&) {
+            if (lease) workspaces.clear(*lease, stream);  // a part of the launch may have run
+            throw;
+        }
+    }
+
+    /// Where one is given, and it is large enough for what is launched instead of the best variant, of which callers know
+    /// nothing: workspace_bytes() need not have said so.
+    static bool uses_workspace_of_caller(const LaunchPlan& plan, const LaunchOptions* options) {
+        if (options == nullptr || options->workspace == nullptr) return false;
+        const ArgumentPlan& needs = plan.arguments;
+        return !plan.is_substitute || options->workspace_bytes >= needs.zero_bytes + needs.plain_bytes;
     }
 
     /// LaunchOptions::workspace. Whatever is in it, kernels find zero what has to be. Throws UsageError.

@@ -353,6 +353,10 @@ OperationPlan ShapeBuilder::explain(const Sizes& sizes) const {
     plan.built = known.plan && !known.plan->is_substitute;
     if (known.plan && known.plan->is_substitute) plan.launched = known.plan->handle.variant();
     plan.workspace_bytes = arguments.zero_bytes + arguments.plain_bytes;
+    if (known.plan) {
+        const ArgumentPlan& launched = known.plan->arguments;
+        plan.workspace_bytes = std::max(plan.workspace_bytes, launched.zero_bytes + launched.plain_bytes);
+    }
     return plan;
 }
 

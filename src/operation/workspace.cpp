@@ -119,6 +119,16 @@ void Workspaces::grow(Memory& memory, std::size_t bytes, bool is_zero, StreamRef
         device_.driver()->release_async(old.data, stream.handle());
 }
 
+void Workspaces::clear(const Lease& lease, StreamRef stream) noexcept {
+    const Memory& zero = lease.memory_->zero;
+    if (zero.data == nullptr) return;
+    try {
+        device_.driver()->queue_fill(zero.data, 0, zero.bytes, stream.handle());
+    } catch (const Error&) {
+        // the device is lost, and so is every launch that comes
+    }
+}
+
 bool Workspaces::keep(const Memory& memory, StreamRef stream) {
     if (!memory.is_captured) return false;
     const std::lock_guard lock(kept_mutex_);

@@ -53,6 +53,7 @@ class Workspaces {
         std::byte* plain() const { return static_cast<std::byte*>(memory_->plain.data); }
 
       private:
+        friend class Workspaces;
         std::shared_ptr<OfStream> memory_;
         std::unique_lock<std::mutex> lock_;
     };
@@ -61,6 +62,9 @@ class Workspaces {
     /// DeviceError, and what the allocator throws. shape: for messages.
     Lease lease(StreamRef stream, std::size_t zero_bytes, std::size_t plain_bytes, const Signature& signature,
                 const ShapeKey& shape);
+
+    /// Makes what launches have to find zero so again, after one that failed on this stream.
+    void clear(const Lease& lease, StreamRef stream) noexcept;
 
     std::size_t streams() const;
     std::size_t bytes() const;

@@ -547,7 +547,9 @@ KILN_C_API kiln_status kiln_operation_prepare(const kiln_operation* operation, c
 /// The same, and gets the workspace that they need on this stream, so that a capture finds all that it needs.
 KILN_C_API kiln_status kiln_operation_prepare_on(const kiln_operation* operation, const kiln_shape* shapes,
                                                  size_t count, void* stream);
-/// The scratch memory of the variant that is best for these sizes.
+/// How much kiln_launch_options::workspace needs for these sizes: the scratch memory of the variant that is best for them, or
+/// of the one that a call launched instead, if that is more. A call that launches a variant instead of the best one, and finds
+/// too little for it, uses the operation's own memory.
 KILN_C_API kiln_status kiln_operation_workspace(const kiln_operation* operation, const kiln_size* sizes,
                                                 size_t count, size_t* bytes);
 /// Launches by position; see kiln_kernel_launch().
@@ -568,7 +570,7 @@ typedef struct kiln_plan {
     double best_ms;          ///< what wisdom measured for this very shape, with cold L2; -1: nothing
     int is_built;            ///< a call launches it
     const char* launched;    ///< what a call launches meanwhile, with SUBSTITUTE; else ""
-    size_t workspace_bytes;  ///< of `variant`
+    size_t workspace_bytes;  ///< of `variant`, or of `launched` where that needs more
     const char* failure;     ///< why it could not be built in the background; else ""
     const char* text;        ///< some lines for people
 } kiln_plan;
