@@ -42,6 +42,8 @@ constexpr auto kOptions =
                                 "-fstack-clash-protection",
                                 // As NVRTC: the same memory may be read as several types.
                                 "-fno-strict-aliasing",
+                                // A sum that nobody begins is far off, rather than by chance right.
+                                "-ftrivial-auto-var-init=pattern",
                                 // __activemask() tells calls apart by where they return.
                                 "-fno-optimize-sibling-calls", "-Wno-unknown-pragmas", "-Wno-attributes",
                                 "-DKILN_HOST_NOINLINE=__attribute__((noinline))", "-Wl,--build-id=none",

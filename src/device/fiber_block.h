@@ -42,9 +42,9 @@ struct BlockPlan {
     Dim3 grid;
     Dim3 block;
     std::size_t dynamic_shared_bytes = 0;
-    AccessObserver* observer = nullptr;           ///< of a kernel with a log of accesses
-    std::optional<std::uint64_t> seed;            ///< permutes the order of the threads, and sets all bits of
-                                                  ///< shared memory before each block
+    AccessObserver* observer = nullptr;  ///< of a kernel with a log of accesses
+    std::optional<std::uint64_t> seed;   ///< permutes the order of the threads, and has shared memory
+                                         ///< poisoned before each block
     const StaticShared* static_shared = nullptr;  ///< of the kernel's object; null: it is not filled
     bool cooperative = false;                     ///< its blocks run at once, each on an OS thread
     GridBarrier* barrier = nullptr;               ///< of those blocks

@@ -63,10 +63,11 @@ class KernelObject {
 class ThreadOrder {
   public:
     explicit ThreadOrder(std::optional<std::uint64_t> usual) : usual_(usual) {}
-    void other(bool on) { others_ += on ? 1 : -1; }
+    void other(int number) { others_ += number; }
     std::optional<std::uint64_t> seed() const {
-        if (others_ == 0) return usual_;
-        return usual_.value_or(0) + 1;
+        const int others = others_;
+        if (others == 0) return usual_;
+        return usual_.value_or(0) + static_cast<std::uint64_t>(others);
     }
 
   private:

@@ -6,7 +6,7 @@
 
 #include <dlfcn.h>
 
-#include <cstring>
+#include "device/shared_memory.h"
 
 #ifdef __GLIBC__
 // NOLINTNEXTLINE(bugprone-reserved-identifier): the C library's
@@ -20,15 +20,15 @@ void StaticShared::loaded(void* handle) {
     if (::dlinfo(handle, RTLD_DI_TLS_MODID, &module_) != 0) module_ = 0;
 }
 
-void StaticShared::fill() const {
+void StaticShared::poison(std::uint64_t first) const {
     if (module_ == 0) return;
     std::size_t start[] = {module_, 0};
     char* const own = static_cast<char*>(__tls_get_addr(&start[0]));
-    for (const ThreadLocalRange& range : ranges_) std::memset(own + range.offset, 0xff, range.bytes);
+    for (const ThreadLocalRange& range : ranges_) poison_shared(own + range.offset, range.bytes, first);
 }
 #else
 void StaticShared::loaded(void*) {}
-void StaticShared::fill() const {}
+void StaticShared::poison(std::uint64_t) const {}
 #endif
 
 }  // namespace kiln

@@ -20,8 +20,8 @@ class StaticShared {
 
     /// handle: of the object, from the loader.
     void loaded(void* handle);
-    /// Sets all bits of this OS thread's. Does nothing where the loader does not tell where it lies.
-    void fill() const;
+    /// This OS thread's: poison_shared() of each variable. Does nothing where the loader does not tell where it lies.
+    void poison(std::uint64_t first) const;
 
   private:
     std::vector<ThreadLocalRange> ranges_;

@@ -7,6 +7,7 @@
 #include <kiln/error.h>
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 
 #include "base/kernel_watch.h"
@@ -97,6 +98,13 @@ bool ProblemLaunch::may_be_unwritten() const {
     });
 }
 
+std::uint64_t ProblemLaunch::fewest_blocks() const {
+    std::uint64_t fewest = std::numeric_limits<std::uint64_t>::max();
+    for (const Dim3& grid : variant().grids(arguments_.pointers()))
+        if (const std::uint64_t count = grid.count(); count != 0) fewest = std::min(fewest, count);
+    return fewest;
+}
+
 bool ProblemLaunch::has_poisoned_scratch() const {
     return std::ranges::any_of(tensors_, [](const auto& memory) {
         return memory->tensor().role == TensorRole::scratch && memory->is_poisoned();
@@ -137,7 +145,7 @@ Differences ProblemLaunch::launch_again(const Results& before, const Start& star
     refill(start);
     tell("running");
     std::optional<OtherThreadOrder> order;
-    if (start.other_order) order.emplace(service_);
+    if (start.other_order != 0) order.emplace(service_, start.other_order);
     launch_and_wait();
     tell("checking");
     return differences(before);

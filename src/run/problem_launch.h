@@ -57,7 +57,7 @@ struct Differences {
 struct Start {
     Poison poison = Poison::high;
     bool poison_scratch = false;
-    bool other_order = false;
+    int other_order = 0;  ///< of threads, by its number (OtherThreadOrder); 0: the usual one
 };
 
 /// Not thread-safe. Launches are in the service's stream.
@@ -81,6 +81,8 @@ class ProblemLaunch {
     GuardedTensor& tensor(std::string_view name) const;
     bool has_inout() const;
 
+    /// Of the kernel that has the fewest, but for those that are left out.
+    std::uint64_t fewest_blocks() const;
     /// Whether the grid is empty, so that there is nothing to launch.
     bool is_empty() const { return variant().grid(arguments_.pointers()).count() == 0; }
     void launch() const { kernel_.launch(service_.stream(), arguments_.pointers()); }

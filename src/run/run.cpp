@@ -114,10 +114,14 @@ bool compares_timed(const ProblemLaunch& launch, const RunOptions& options) {
 /// Launches again, from other poisons, until something differs from `before`, the results of the first launch. A maximum
 /// shows with the high poison, a minimum with the low one. The timed launches begin with high poison; where they are not
 /// compared, two more are made here: one on what the first launch left in scratch, and one on scratch with high poison. That
-/// on low poison runs threads in another order.
+/// on low poison runs threads in another order, on shared memory with another poison in each block; where there is one block,
+/// it does so twice, so that a variable there has been high and low.
 void launch_again(ProblemLaunch& launch, const RunOptions& options, const Results& before,
                   const AnyOrderCheck& check_any_order, const ReportPhase& tell, RunResult& result) {
-    std::vector<Start> starts = {{Poison::low, true, true}};
+    const auto& target = launch.variant().target();
+    const int orders = target && target->backend == Backend::host && launch.fewest_blocks() == 1 ? 2 : 1;
+    std::vector<Start> starts;
+    for (int order = 1; order <= orders; ++order) starts.push_back({Poison::low, true, order});
     if (!compares_timed(launch, options)) {
         starts.insert(starts.begin(), {Poison::high});
         if (launch.has_poisoned_scratch()) starts.push_back({Poison::high, true});

@@ -6,9 +6,10 @@
 
 namespace kiln {
 
-OtherThreadOrder::OtherThreadOrder(const Service& service) : driver_(service.device().driver()) {
-    driver_->other_thread_order(true);
+OtherThreadOrder::OtherThreadOrder(const Service& service, int number)
+    : driver_(service.device().driver()), number_(number) {
+    driver_->other_thread_order(number_);
 }
-OtherThreadOrder::~OtherThreadOrder() { driver_->other_thread_order(false); }
+OtherThreadOrder::~OtherThreadOrder() { driver_->other_thread_order(-number_); }
 
 }  // namespace kiln

@@ -11,17 +11,19 @@ namespace kiln {
 
 class Driver;
 
-/// During its lifetime launches on the host run the threads of each block in another order, the same every time, and find all
-/// bits of shared memory set; those of other threads, too. On other backends it does nothing.
+/// During its lifetime launches on the host run the threads of each block in another order, one for each number, the same every
+/// time, and find shared memory poisoned; those of other threads, too. On other backends it does nothing.
 class OtherThreadOrder {
   public:
-    explicit OtherThreadOrder(const Service& service);
+    /// number: from 1 on.
+    explicit OtherThreadOrder(const Service& service, int number = 1);
     ~OtherThreadOrder();
     OtherThreadOrder(const OtherThreadOrder&) = delete;
     OtherThreadOrder& operator=(const OtherThreadOrder&) = delete;
 
   private:
     const std::shared_ptr<Driver> driver_;
+    const int number_;
 };
 
 }  // namespace kiln

@@ -87,6 +87,42 @@ TEST_F(RunDependence, OnTheOrderOfThreadsIsFound) {
         }
 }
 
+// With one block and with many, whatever hides a NaN there. The inputs are such that the zeros which a first block finds are right.
+TEST_F(RunDependence, OnSharedMemoryThatNobodyInitialisedIsFound) {
+    for (const std::string of : {"fmaxf", "fminf", "max", "min"})
+        for (const std::string n : {"20", "4000"})
+            for (const bool right : {true, false}) {
+                const std::string type = of.starts_with('f') ? "float" : "int";
+                std::string text =
+                    copying("__shared__ " + type + " seen;\n    " +
+                            (right ? "if (threadIdx.x == 0) seen = 0;\n    __syncthreads();\n    "
+                                   : "if (n < 0) seen = 0;\n    ") +
+                            "if (i < n) y[i] = " + of + "(" + type + "(x[i]), seen);");
+                text.replace(text.find("n = 100"), 7, "n = " + n);
+                text.replace(text.find("x [n]"), 5,
+                             of.find("max") != of.npos ? "x [n] in 1..9" : "x [n] in -9..-1");
+                RunOptions options = once();
+                options.data = Data::integers;
+                const RunResult result = run(text, options);
+                EXPECT_EQ(result.pass(), right) << of << " of " << n;
+            }
+}
+
+// Four sums side by side would lie in one register, which is zero in most cases.
+TEST_F(RunDependence, OnSumsThatNobodyBeganIsFound) {
+    for (const std::string begin : {" = {}", ""})
+        for (const std::string sums : {"float part[4]", "float4 part"}) {
+            std::string body = sums + begin + ";\n    for (int j = 0; j < n; ++j) ";
+            body += sums.ends_with(']')
+                        ? "for (int k = 0; k < 4; ++k) part[k] += x[j];"
+                        : "{ part.x += x[j]; part.y += x[j]; part.z += x[j]; part.w += x[j]; }";
+            body += sums.ends_with(']') ? "\n    const float sum = part[0] + part[1] + part[2] + part[3];"
+                                        : "\n    const float sum = part.x + part.y + part.z + part.w;";
+            body += "\n    if (i < n) y[i] = sum > -1e30f ? x[i] : sum;";
+            EXPECT_EQ(run(copying(body), once()).pass(), !begin.empty()) << sums;
+        }
+}
+
 TEST_F(RunDependence, SoItIsInOtherTypes) {
     EXPECT_THAT(dependent(copying("if (i < n) y[i] = fmax(y[i], double(x[i]));", "double")),
                 ElementsAre(kOnItself));
