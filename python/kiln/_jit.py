@@ -73,7 +73,9 @@ class Jit:
         self._kernel(args, given, values)(*args, stream=stream, **given)
 
     def _kernel(self, args: tuple[Any, ...], given: dict[str, Any], values: dict[str, Any]) -> Kernel:
+        # A scalar of NumPy has both, too, and says nothing of where the arrays are.
         arrays = [x for x in (*args, *given.values()) if hasattr(x, "dtype") and hasattr(x, "shape")]
+        arrays.sort(key=lambda x: len(x.shape) == 0)
         service = service_for(arrays[0], self._service) if arrays else self._service
         chosen = plain(values)
         dtypes_of = tuple(getattr(x, "dtype", None) for x in (*args, *given.values()))

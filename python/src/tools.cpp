@@ -3,6 +3,7 @@
 // What python/kiln/tools.py makes dataclasses of: running a template's problem, tuning, analysing, checking, reporting.
 // Functions here return dictionaries and lists.
 #include <kiln/error.h>
+#include <kiln/files.h>
 #include <kiln/run.h>
 #include <kiln/tools/analyze.h>
 #include <kiln/tools/report.h>
@@ -303,6 +304,9 @@ void bind_tools(nb::module_& module) {
     module.def("_analyze", &analyze, nb::arg("variant"), nb::arg("sizes"), nb::arg("test_sizes"));
     module.def("_report", &report, nb::arg("variants"), nb::arg("sizes"), nb::arg("test_sizes"),
                nb::arg("title"));
+    module.def(
+        "_write_output", [](const std::string& file, const std::string& text) { write_output(file, text); },
+        nb::arg("file"), nb::arg("text"));
     // Of one family: what kiln.tune() lets compete.
     const auto competing = [](const PyService& service, const std::string& family, const nb::dict& fixed) {
         const Template of = find_family(*service.service, family).for_target(service.service->target());

@@ -79,3 +79,29 @@ def test_a_docstring_without_a_template_is_rejected() -> None:
         @kiln.jit
         def wrong() -> None:
             """Nothing."""
+
+
+def test_scalars_do_not_say_where_the_arrays_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = kiln.jit(
+        """
+        //@ kernel times
+        //@ block  64
+        //@ grid   ceil_div(n, 64)
+        //@ size   n = 1000
+        //@ input  x [n]
+        //@ output y [n]
+        #include "kiln/device.h"
+        extern "C" __global__ void times(float by, int n, const float* x, float* y) {
+            const int i = blockIdx.x * blockDim.x + threadIdx.x;
+            if (i < n) y[i] = by * x[i];
+        }
+        """
+    )
+    asked = []
+    known = kiln._jit.service_for
+    monkeypatch.setattr(kiln._jit, "service_for", lambda x, service: asked.append(x) or known(x, service))
+    x = np.arange(100, dtype=np.float32)
+    y = np.zeros_like(x)
+    times(np.float32(2), x, y)
+    np.testing.assert_array_equal(y, 2 * x)
+    assert asked[0] is x

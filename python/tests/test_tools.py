@@ -62,6 +62,11 @@ def test_report_is_a_page(tmp_path) -> None:
     variant = kiln.Template("transpose_naive").variant()
     page = kiln.report(variant, file=tmp_path / "page.html", title="A title", test_sizes=True)
     assert "A title" in page and (tmp_path / "page.html").read_text() == page
+    (tmp_path / "link.html").symlink_to("page.html")
+    other = kiln.report(variant, file=tmp_path / "link.html", title="Another", test_sizes=True)
+    assert (tmp_path / "link.html").is_symlink() and (tmp_path / "page.html").read_text() == other
+    with pytest.raises(kiln.UsageError, match="it is a directory"):
+        kiln.report(variant, file=tmp_path, test_sizes=True)
 
 
 def test_tune_finds_a_verified_variant(tmp_path) -> None:
