@@ -73,6 +73,9 @@ class Calibration {
     /// it lacks are those of the nearest shipped one that has them. `problem` says why the user's file is not used.
     static Calibration usual(const std::string& device, const std::string& arch,
                              std::string* problem = nullptr);
+    /// The same, but one of `own` for this device takes precedence over that of the user's file.
+    static Calibration usual(std::span<const Calibration> own, const std::string& device,
+                             const std::string& arch, std::string* problem = nullptr);
     /// Puts it into a file, in place of one for the same device; others stay. Throws UsageError.
     void store(const std::filesystem::path& file) const;
     /// The same for one that depends on what the file had. earlier: what load() gave of the file before. Throws UsageError

@@ -41,6 +41,10 @@ std::vector<std::string> split(const std::string& list) {
 }
 
 int list_suites(const Call& call) {
+    check_unused(
+        call,
+        call.flag("list-suites") ? "--list-suites runs nothing" : "without a SUITE kiln bench runs nothing",
+        {"list-suites", "json"});
     std::vector<std::vector<std::string>> rows;
     Json suites = Json::array();
     for (const BenchSuiteName& suite : bench_suites()) {
@@ -149,6 +153,10 @@ void read_drawing(const Call& call, BenchOptions& options) {
 
 /// As a manifest for kiln warm; needs no device.
 int list_variants(const Call& call, Warnings& warnings, const BenchOptions& options) {
+    check_unused(
+        call, "--list-variants measures nothing",
+        {"list-variants", "for-device", "seed", "draws", "shard", "others", "no-wisdom", "json", "backend",
+         "device", "arch", "template-dir", "cache-dir", "no-cache", "seed-pack", "remote"});
     ServiceOptions setup = options.service;
     setup.compile_only = !call.options.arch.empty();
     const std::unique_ptr<Service> service = open_service(call, warnings, std::move(setup), false);
@@ -168,14 +176,29 @@ int list_variants(const Call& call, Warnings& warnings, const BenchOptions& opti
     return kPassed;
 }
 
-/// Before anything is measured, so that pictures that can't be written waste no time. suites: "unseen.attention"
-void prepare_pictures(const Call& call, const std::vector<std::string>& suites) {
+/// Before anything is measured, so that pictures that can't be written waste no time.
+void prepare_pictures(const Call& call, const BenchOptions& options) {
     const std::filesystem::path directory = call.value("svg");
     std::error_code error;
     std::filesystem::create_directories(directory, error);
     if (error) throw UsageError("--svg " + directory.string() + ": " + error.message() + ".");
-    for (const std::string& suite : suites)
-        picture_output(call, suite.substr(0, suite.find('.'))).check_replaces("picture", {kPictureMark});
+    const auto check = [&](const std::string& suite) {
+        picture_output(call, suite).check_replaces("picture", {kPictureMark});
+    };
+    for (const std::string& part : options.suites) check(part.substr(0, part.find('.')));
+    if (!options.before) return;
+    for (const BenchSuite& suite : options.before->suites) check(suite.name);
+}
+
+/// Whether it is a report, however it is indented.
+bool is_report(const Output& file) {
+    if (file.is_stream()) return false;
+    try {
+        static_cast<void>(load_bench_report(file.path()));
+        return true;
+    } catch (const UsageError&) {
+        return false;
+    }
 }
 
 }  // namespace
@@ -223,7 +246,7 @@ int bench(const Call& call) {
     options.on_phase = [&](std::string_view suite, std::string_view what) {
         progress.emplace(call.terminal, std::string(suite) + ": " + std::string(what));
     };
-    if (call.has("svg")) prepare_pictures(call, options.suites);
+    if (call.has("svg")) prepare_pictures(call, options);
     std::optional<TimedVariantFile> timed;
     if (call.has("timed-variants")) {
         timed.emplace("--timed-variants", call.value("timed-variants"));
@@ -250,7 +273,7 @@ int bench_merge(const Call& call) {
     if (call.has("output")) {
         const Output output("--output", call.value("output"));
         output.check_json(call.options.json);
-        output.check_replaces("report", {"{\n \"backend\": \""});
+        if (!is_report(output)) output.check_replaces("report", {"{\n \"backend\": \""});
         output.write(bench_record(all));
         if (output.is_standard_output()) return kPassed;
     }

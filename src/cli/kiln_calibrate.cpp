@@ -150,7 +150,7 @@ int calibrate(const Call& call) {
     const bool is_correction = call.flag("correct");
     std::string problem;
     const Calibration before =
-        is_correction ? Calibration::usual(device, service.target().arch, &problem) : Calibration();
+        is_correction ? Calibration::usual(stored, device, service.target().arch, &problem) : Calibration();
     if (!problem.empty()) throw UsageError("there is nothing to correct: " + problem);
     if (seconds > 0) times = measured_times(call, warnings, seconds, file, before);
     warnings.release();

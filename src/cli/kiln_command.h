@@ -92,6 +92,10 @@ std::string help_text(const Command& command);
 /// The names of the options that it accepts, and whether each has a value.
 std::vector<std::pair<std::string, bool>> option_names(const Command& command);
 
+/// Throws UsageError for an option that was given and is none of `used`. why: what the command does instead of using it,
+/// "--table runs nothing".
+void check_unused(const Call& call, const std::string& why, const std::vector<std::string_view>& used);
+
 /// For a service that compiles and launches nothing. warnings must outlive the service.
 ServiceOptions compile_options(const Call& call, Warnings& warnings);
 /// Prints the held warnings, and a note if the host is used without being requested. Throws CacheError when

@@ -125,7 +125,7 @@ void calibrate_options(po::options_description& options) {
         ("seconds", text("N"), "measure for about so long (60); 0: fit to the times of --times only")
         ("times", text("FILE"), "begin with the times in FILE, which need not exist yet, and add those that are measured")
         ("for-device", text("NAME"), "the device that the times are of (the one that is used)")
-        ("correct", po::bool_switch(), "correct the calibration that the device has, or that of the nearest one, instead of replacing it")
+        ("correct", po::bool_switch(), "correct the calibration that the device has (that in the FILE of --output, else the one in use), or that of the nearest one, instead of replacing it")
         ("output", text("FILE"), "keep the calibration in FILE (calibration.txt next to the user's wisdom)");
 }
 
@@ -441,7 +441,9 @@ constexpr std::array kCommands = {
             "  kiln cache pull --remote redis://cache.example:6379/0\n", nullptr, cache_pull},
     Command{"doctor", "", 0, 0, kTarget | kTemplates | kTiers | kNoCache,
             "report what this machine has, what is missing, and what to do about it",
-            "Checks drivers, devices, compilers, worker processes, limits, the cache and the remote.\n",
+            "Checks drivers, devices, compilers, worker processes, limits, the cache and the remote, and "
+            "whether the\n"
+            "files of templates, wisdom and calibrations can be read.\n",
             "  kiln doctor\n  kiln doctor --json\n", nullptr, doctor},
     Command{"completion", "SHELL", 1, 1, 0,
             "print a script that completes command lines of kiln and jit-gemm in bash, zsh or fish", "",

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // kiln doctor.
+#include <kiln/calibration.h>
 #include <kiln/doctor.h>
+#include <kiln/wisdom.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "cli/kiln_command.h"
 #include "cli/text_format.h"
@@ -48,11 +51,31 @@ std::string findings_text(const std::vector<Finding>& findings, std::size_t prob
     return text;
 }
 
+/// The user's files of wisdom and calibrations: those that are there.
+void add_settings(std::vector<Finding>& findings) {
+    const auto add = [&](const char* subject, const std::filesystem::path& file, const std::string& problem,
+                         const char* remedy) {
+        std::error_code error;
+        if (!problem.empty())
+            findings.push_back({"environment", subject, FindingStatus::problem, problem, remedy});
+        else if (!file.empty() && std::filesystem::exists(file, error))
+            findings.push_back({"environment", subject, FindingStatus::good, file.string(), {}});
+    };
+    std::string wisdom, calibration;
+    static_cast<void>(Wisdom::usual(&wisdom));
+    static_cast<void>(Calibration::usual({}, {}, &calibration));
+    add("wisdom", Wisdom::user_file(), wisdom, "Correct it, remove it, or set KILN_WISDOM to another file.");
+    add("calibration", Calibration::user_file(), calibration,
+        "Remove it; 'kiln calibrate' makes another one.");
+}
+
 }  // namespace
 
 int doctor(const Call& call) {
     Warnings silent(call.terminal);  // never printed: they are among the findings
-    std::vector<Finding> findings = examine(compile_options(call, silent));
+    std::vector<Finding> findings;
+    add_settings(findings);
+    for (Finding& finding : examine(compile_options(call, silent))) findings.push_back(std::move(finding));
     // Areas in the order of their first finding; all findings of an area together.
     std::vector<std::string> areas;
     for (const Finding& finding : findings)

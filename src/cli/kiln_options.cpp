@@ -287,6 +287,13 @@ std::vector<std::pair<std::string, bool>> option_names(const Command& command) {
     return names;
 }
 
+void check_unused(const Call& call, const std::string& why, const std::vector<std::string_view>& used) {
+    for (const auto& [option, value] : call.given)
+        if (!value.defaulted() &&
+            std::ranges::find(used, option) == used.end())  // a switch always has a value
+            throw UsageError(why + ", and --" + option + " would not be used; leave it out.");
+}
+
 CacheOptions cache_options(const KilnOptions& options) {
     CacheOptions result;
     result.directory = options.cache_directory;

@@ -37,7 +37,10 @@ Json speed_json(const Speed& speed) {
 
 bool is_built(const RegressResult& result) { return !result.found.compiler.empty(); }
 
-Json result_json(const RegressResult& result) {
+/// With --update.
+bool is_recorded(const RegressResult& result) { return result.failures.empty(); }
+
+Json result_json(const RegressResult& result, bool updates) {
     Json moves = Json::array(), speeds = Json::object();
     for (const Move& move : result.moves)
         moves.push_back({{"what", move.what}, {"was", move.was}, {"now", move.now}, {"fails", move.fails}});
@@ -49,6 +52,7 @@ Json result_json(const RegressResult& result) {
     json["status"] = kiln::name(result.status);
     json["moves"] = moves;
     json["failures"] = result.failures;
+    json["recorded"] = updates && is_recorded(result);
     json["built"] = is_built(result);
     json["run"] = result.run;
     json["worst"] = or_null(result.found.worst);
@@ -57,12 +61,12 @@ Json result_json(const RegressResult& result) {
     return json;
 }
 
-Json report_json(const RegressReport& report, bool updated) {
+Json report_json(const RegressReport& report, bool updates) {
     Json results = Json::array();
-    for (const RegressResult& result : report.results) results.push_back(result_json(result));
+    for (const RegressResult& result : report.results) results.push_back(result_json(result, updates));
     Json json;
     json["pass"] = report.pass();
-    json["updated"] = updated;
+    json["updated"] = updates && (!report.gone.empty() || std::ranges::any_of(report.results, is_recorded));
     json["results"] = results;
     json["skipped"] = report.skipped;
     json["compiled_only"] = report.compiled_only;
@@ -108,7 +112,18 @@ std::string moves_text(const RegressReport& report) {
     return "\nDifferences:\n" + table(rows);
 }
 
-std::string report_text(const RegressReport& report, bool is_sample, bool updated, const Terminal& terminal) {
+std::string updated_text(const RegressReport& report) {
+    const auto recorded = std::ranges::count_if(report.results, is_recorded);
+    const auto failed = std::ssize(report.results) - recorded;
+    if (recorded == 0) return "nothing was recorded: every variant failed";
+    return (failed == 0
+                ? std::string("updated")
+                : formatted("updated for {} of {} variants; the {} that failed keep what was recorded",
+                            recorded, report.results.size(), failed)) +
+           "; review the difference before you commit it";
+}
+
+std::string report_text(const RegressReport& report, bool is_sample, bool updates, const Terminal& terminal) {
     std::vector<std::string> counts;
     for (const RegressStatus status :
          {RegressStatus::same, RegressStatus::moved, RegressStatus::fresh, RegressStatus::failed})
@@ -131,9 +146,8 @@ std::string report_text(const RegressReport& report, bool is_sample, bool update
         text += line("no device", "compiled only: " + enumerate(report.compiled_only, ", "));
     for (const std::string& reason : report.skipped) text += line("skipped", reason);
     for (const std::string& variant : report.gone)
-        text += line(updated ? "removed" : "stale", variant + (updated ? "" : " is in no manifest any more"));
-    if (updated && !report.results.empty())
-        return text + line("baselines", "updated; review the difference before you commit it");
+        text += line(updates ? "removed" : "stale", variant + (updates ? "" : " is in no manifest any more"));
+    if (updates && !report.results.empty()) return text + line("baselines", updated_text(report));
     const std::string verdict = report.results.empty() ? "NOTHING TESTED"
                                 : report.pass()        ? "PASSED"
                                                        : "FAILED";
@@ -198,25 +212,35 @@ std::string with_table(const std::string& file, const std::string& table) {
     return text.replace(begin, end - begin, table);
 }
 
+int print_table(const Call& call, Warnings& warnings) {
+    check_unused(call, "--table tests nothing",
+                 {"table", "page", "baselines", "template-dir", "include-dir", "json"});
+    if (!call.words.empty())
+        throw UsageError("--table tests nothing, and the manifest " + call.words[0] +
+                         " would not be used; leave it out.");
+    ServiceOptions options = compile_options(call, warnings);
+    options.backend = Backend::host;
+    const Service service(options);
+    const std::string baselines = call.has("baselines") ? call.value("baselines") : kBaselines;
+    if (!std::filesystem::is_directory(status_of(baselines)))
+        throw UsageError("there is no directory of baselines " + baselines +
+                         "; run this in the root of Kiln's source tree, or name one by --baselines.");
+    const std::string table = kernels_page(service, baselines);
+    const bool has_page = call.has("page");
+    if (has_page) Output("--page", call.value("page")).write(with_table(call.value("page"), table));
+    call.print({{"table", table}, {"page", has_page ? Json(call.value("page")) : Json()}},
+               has_page ? std::string() : table);
+    return kPassed;
+}
+
 }  // namespace
 
 int regress(const Call& call) {
     Warnings warnings(call.terminal);
-    if (call.flag("table")) {
-        ServiceOptions options = compile_options(call, warnings);
-        options.backend = Backend::host;
-        const Service service(options);
-        const std::string baselines = call.has("baselines") ? call.value("baselines") : kBaselines;
-        if (!std::filesystem::is_directory(status_of(baselines)))
-            throw UsageError("there is no directory of baselines " + baselines +
-                             "; run this in the root of Kiln's source tree, or name one by --baselines.");
-        const std::string table = kernels_page(service, baselines);
-        if (call.has("page"))
-            Output("--page", call.value("page")).write(with_table(call.value("page"), table));
-        else
-            call.terminal.print(table);
-        return kPassed;
-    }
+    if (call.flag("table")) return print_table(call, warnings);
+    if (call.has("page"))
+        throw UsageError(
+            "--page is the file that --table puts the table into; add --table, or leave it out.");
     RegressOptions options = regress_options(call, warnings);
     RegressReport report;
     {
@@ -229,11 +253,11 @@ int regress(const Call& call) {
         warnings.release();
         report = kiln::regress(manifests(call), options);
     }
-    const bool updated = options.update;
-    call.print(report_json(report, updated), report_text(report, options.sample, updated, call.terminal));
+    const bool updates = options.update;
+    call.print(report_json(report, updates), report_text(report, options.sample, updates, call.terminal));
     const bool wrong = std::ranges::any_of(
         report.results, [](const RegressResult& result) { return !result.failures.empty(); });
-    return report.results.empty() || wrong || (!updated && !report.pass()) ? kNegative : kPassed;
+    return report.results.empty() || wrong || (!updates && !report.pass()) ? kNegative : kPassed;
 }
 
 }  // namespace kiln::cli

@@ -167,18 +167,7 @@ int tune_templates(const Call& call) {
     options.test_sizes = call.flag("test-sizes") || backend == Backend::host;
 
     const std::vector<Template> all = templates_of(*services.front(), what.templates);
-    for (const std::string& word : what.values) {
-        const std::size_t equals = word.find('=');
-        for (const Template& of : all) {
-            const Parameter* const parameter = of.parameter(word.substr(0, equals));
-            if (parameter == nullptr) {
-                static_cast<void>(
-                    chosen_variant(of, std::span(&word, 1)));  // throws, with the list of all templates
-                continue;
-            }
-            options.fixed.insert_or_assign(parameter->name, parameter->parse(word.substr(equals + 1)));
-        }
-    }
+    for (const Template& of : all) options.fixed.merge(given_values(of, what.values));
 
     const Interrupts::Patience patience(call.interrupts, kTuningEnds);
     std::vector<TuneReport> reports(services.size());

@@ -126,7 +126,7 @@ int wisdom_export(const Call& call) {
         output.check_replaces("wisdom", {"# kiln wisdom "});
     output.write(text);
     if (output.is_standard_output()) return kPassed;
-    call.print({{"wisdom", call.value("output")}, {"entries", wisdom.entries().size()}},
+    call.print({{"wisdom", call.value("output")}, {"written", wisdom.entries().size()}},
                line("wisdom", formatted("{}: {} entries", call.value("output"), wisdom.entries().size())));
     return kPassed;
 }

@@ -344,11 +344,15 @@ class Parser {
         options.output = optional_text(given, "output", "");
         options.json = given["json"].as<bool>();
 
-        if (options.compile_only || has("emit"))
+        if (options.compile_only || has("emit") || options.explain_choice)
             for (const char* run :
-                 {"iterations", "iters", "warm-up", "warmup", "check", "verify", "seed", "cold-l2"})
-                if (has(run) && !given[run].defaulted())  // a switch always has a value
-                    throw UsageError("--" + std::string(options.compile_only ? "compile-only" : "emit") +
+                 {"iterations", "iters", "warm-up", "warmup", "check", "verify", "cold-l2", "seed"})
+                if (has(run) && !given[run].defaulted() &&  // a switch always has a value
+                    !(options.tune && std::string_view(run) == "seed"))
+                    throw UsageError("--" +
+                                     std::string(options.compile_only ? "compile-only"
+                                                 : has("emit")        ? "emit"
+                                                                      : "explain-choice") +
                                      " does not run the kernel, and --" + run +
                                      " is about running it; leave one out.");
         if (options.analyze)

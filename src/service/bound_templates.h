@@ -29,6 +29,8 @@ class BoundTemplates {
         std::vector<std::string> errors;  ///< of the files and directories that are left out
     };
     Readable readable();
+    /// What readable() leaves out of a set.
+    static std::vector<std::string> errors(const TemplateSet& templates);
 
   private:
     Template bound(const Template& found);

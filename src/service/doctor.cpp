@@ -8,6 +8,7 @@
 
 #include "base/config.h"
 #include "base/words.h"
+#include "service/bound_templates.h"
 #include "service/doctor_parts.h"
 
 namespace kiln {
@@ -52,14 +53,20 @@ void examine_environment(const ServiceOptions& options, Findings& findings) {
     }
     auto directories = options.template_directories;
     for (auto& directory : config::template_directories()) directories.push_back(std::move(directory));
+    bool are_there = true;
     for (const auto& directory : directories) {
         std::error_code error;
-        if (std::filesystem::is_directory(directory, error))
+        if (std::filesystem::is_directory(directory, error)) {
             findings.good("environment", "templates", directory.string());
-        else
+        } else {
+            are_there = false;
             findings.problem("environment", "templates", directory.string() + " is no directory",
                              "Correct it, or take it out of KILN_TEMPLATE_PATH or the options.");
+        }
     }
+    if (!are_there) return;  // no set can be made
+    for (const std::string& error : BoundTemplates::errors(TemplateSet(options.template_directories)))
+        findings.problem("environment", "templates", error, "Correct it, or take it out of the directory.");
 }
 
 inline namespace KILN_ABI {

@@ -282,6 +282,10 @@ std::vector<Template> BoundTemplates::all() {
     return result;
 }
 
+std::vector<std::string> BoundTemplates::errors(const TemplateSet& templates) {
+    return templates.state_->readable().errors;
+}
+
 BoundTemplates::Readable BoundTemplates::readable() {
     Readable found = templates_.state_->readable();
     for (Template& one : found.templates) one = bound(one);

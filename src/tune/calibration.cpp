@@ -73,6 +73,18 @@ bool is_same_device(const Calibration& a, const Calibration& b) {
     return a.device() == b.device() && a.arch() == b.arch();
 }
 
+/// The first one for a device; with an empty name of any device of the architecture. nullptr: there is none.
+const Calibration* find_calibration(std::span<const Calibration> all, const std::string& device,
+                                    const std::string& arch) {
+    const auto found = std::ranges::find_if(all, [&](const Calibration& one) {
+        return (device.empty() || one.device() == device) && one.arch() == arch;
+    });
+    return found == all.end() ? nullptr : &*found;
+}
+
+/// A device's name as calibrations have it.
+std::string device_field(const std::string& device) { return device.empty() ? device : as_field(device); }
+
 /// Those for the device of `one`.
 std::string texts_for(const Calibration& one, std::span<const Calibration> all) {
     std::string texts;
@@ -288,20 +300,26 @@ std::filesystem::path Calibration::user_file() {
 }
 
 Calibration Calibration::usual(const std::string& device, const std::string& arch, std::string* problem) {
-    const std::string name = device.empty() ? device : as_field(device);
+    const std::string name = device_field(device);
     const std::filesystem::path file = user_file();
     try {
         const auto text = file.empty() ? std::nullopt : read_text_if_exists(file, kMostCalibrationBytes);
         const std::vector<Calibration> own = text ? parse(*text, file.string()) : std::vector<Calibration>();
-        const auto found = std::ranges::find_if(own, [&](const Calibration& one) {
-            return (name.empty() || one.device() == name) && one.arch() == arch;
-        });
-        if (found != own.end()) return Shipped::completed(*found, Shipped::of_arch(arch, name));
+        if (const Calibration* const found = find_calibration(own, name, arch))
+            return Shipped::completed(*found, Shipped::of_arch(arch, name));
     } catch (const std::exception& error) {
         if (problem != nullptr) *problem = "the calibration is ignored: " + std::string(error.what());
     }
     const std::vector<Shipped*> near = Shipped::of_arch(arch, name);
     return near.empty() ? Calibration() : Shipped::completed(near[0]->calibration(), near);
+}
+
+Calibration Calibration::usual(std::span<const Calibration> own, const std::string& device,
+                               const std::string& arch, std::string* problem) {
+    const std::string name = device_field(device);
+    const Calibration* const found = find_calibration(own, name, arch);
+    return found == nullptr ? usual(device, arch, problem)
+                            : Shipped::completed(*found, Shipped::of_arch(arch, name));
 }
 
 std::vector<Calibration::Shipped*> Calibration::Shipped::of_arch(const std::string& arch,

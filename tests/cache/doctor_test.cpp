@@ -159,6 +159,21 @@ TEST_F(Doctor, MistypedVariablesAreFound) {
            "/nowhere/templates");
 }
 
+TEST_F(Doctor, FilesOfTemplatesThatAreWrongAreProblems) {
+    auto with_templates = service_options();
+    with_templates.template_directories = {home.path() / "templates"};
+    std::filesystem::create_directory(home.path() / "templates");
+    write_text(home.path() / "templates/wrong.cu", "//@ kernel wrong\n//@ parm N int\n");
+    write_text(home.path() / "templates/also_wrong.cu", "no template\n");
+    Findings findings;
+    examine_environment(with_templates, findings);
+    std::string problems;
+    for (const Finding& finding : findings.list)
+        if (finding.status == FindingStatus::problem) problems += finding.text + "\n";
+    EXPECT_THAT(problems,
+                testing::AllOf(HasSubstr("templates/wrong.cu:2"), HasSubstr("templates/also_wrong.cu")));
+}
+
 TEST_F(Doctor, FewOpenFilesAreNoted) {
     rlimit old;
     ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &old), 0);

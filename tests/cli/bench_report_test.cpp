@@ -384,6 +384,10 @@ TEST_F(KilnBench, GoesOnWithAFileAndMergesFilesAndWritesPages) {
     EXPECT_EQ(went_on["runs"].size(), 2U);
     EXPECT_EQ(went_on, Json::parse(file_content(first)));
     expect_error(bench({"skinny", "--resume", first}), 2, {"--quick"});
+    Json other = before;
+    other["arch"] = "sm_90";
+    expect_error(bench({"skinny", "--quick", "--resume", write("other.json", other.dump())}), 2,
+                 {"with kernels for sm_90 and for " + before["arch"].get<std::string>()});
 
     ASSERT_EQ(bench({"gemm-f32", "--quick", "--resume", second}).status, 0);
     const test::Outcome merged =
@@ -391,6 +395,13 @@ TEST_F(KilnBench, GoesOnWithAFileAndMergesFilesAndWritesPages) {
     ASSERT_EQ(merged.status, 0) << merged.err;
     EXPECT_THAT(merged.out, HasSubstr("  missing    memory.softmax"));
     EXPECT_EQ(Json::parse(file_content(path("all.json")))["suites"].size(), 3U);
+    for (const int indent : {-1, 2, 8}) {
+        const std::string printed = write("printed.json", went_on.dump(indent));
+        EXPECT_EQ(run({"bench", "merge", first, "--output", printed}).status, 0) << indent;
+        EXPECT_THAT(file_content(printed), ::testing::StartsWith("{\n \"backend\""));
+    }
+    const std::string mine = write("mine.json", R"({"backend": "mine"})");
+    expect_error(run({"bench", "merge", first, "--output", mine}), 2, {"mine.json is no report"});
     EXPECT_EQ(run({"bench", "merge", first, second, "--check"}).status, 1) << "parts are missing";
     expect_error(run({"bench", "merge", first, path("none.json").string()}), 2, {"none.json"});
     write("half.json", "{");
@@ -514,6 +525,32 @@ TEST_F(KilnBench, DrawsAPictureOfEachSuite) {
     expect_error(bench({"graphs", "--quick", "--svg", path("plots")}), 2,
                  {"graphs.svg is no picture that Kiln wrote"});
     EXPECT_EQ(file_content(path("plots/graphs.svg")), "<svg>mine</svg>\n");
+}
+
+// A picture is drawn of each suite of the report.
+TEST_F(KilnBench, KeepsAPictureOfAnothersWhereTheFileHasItsSuite) {
+    const std::string file = path("rows.json").string();
+    ASSERT_EQ(bench({"skinny.4096", "--quick", "--resume", file}).status, 0);
+    const std::string before = file_content(file);
+    std::filesystem::create_directory(path("plots"));
+    write("plots/skinny.svg", "<svg>mine</svg>\n");
+    expect_error(bench({"gemm-mma.small", "--quick", "--resume", file, "--svg", path("plots")}), 2,
+                 {"skinny.svg is no picture that Kiln wrote"});
+    EXPECT_EQ(file_content(path("plots/skinny.svg")), "<svg>mine</svg>\n");
+    EXPECT_EQ(file_content(file), before) << "nothing was measured";
+}
+
+TEST_F(KilnBench, OptionsOfARunAreErrorsWhereNothingIsMeasured) {
+    for (const std::vector<std::string>& option :
+         {std::vector<std::string>{"--quick"}, {"--resume", path("rows.json")}, {"--svg", path("plots")}}) {
+        std::vector<std::string> listing = {"bench", "--list-suites"}, bare = {"bench"},
+                                 variants = {"bench", "unseen.histogram", "--list-variants"};
+        for (auto* words : {&listing, &bare, &variants}) {
+            words->insert(words->end(), option.begin(), option.end());
+            expect_error(run(*words), 2, {option[0] + " would not be used"});
+        }
+    }
+    EXPECT_FALSE(std::filesystem::exists(path("plots")));
 }
 
 }  // namespace

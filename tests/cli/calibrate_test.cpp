@@ -174,6 +174,33 @@ TEST_F(KilnCalibrate, CorrectsWithTimesOfOtherProblemsOnly) {
     EXPECT_EQ(std::filesystem::exists(output), json["kept"] == true);
 }
 
+// Also where it is not the one that this machine uses.
+TEST_F(KilnCalibrate, CorrectsWhatTheOutputHas) {
+    // Every other problem; variants take longer by their tile, so that a correction chooses better than before.
+    std::vector<std::string> problems, halves(2);
+    for (const auto& [values, sizes, variant, us] : recorded_times("h200_drawn.txt")) {
+        const std::string problem = values + sizes;
+        if (std::ranges::find(problems, problem) == problems.end()) problems.push_back(problem);
+        const auto half = (std::ranges::find(problems, problem) - problems.begin()) % 2;
+        const std::size_t tile = variant.find("BM=");
+        const int way = tile == std::string::npos ? 3 : std::stoi(variant.substr(tile + 3)) * 7 % 13;
+        halves[half] += "drawn\t" + values + "\t" + sizes + "\t" + variant + "\tother\t0\t" +
+                        std::to_string(100 + 20 * way) + "\n";
+    }
+    const std::string first = write("first.tsv", halves[0]), second = write("second.tsv", halves[1]),
+                      output = path("calibration.txt").string();
+    const Arguments correct = {"--correct", "--output", output, "--json"};
+    for (const std::string& times : {first, second}) {
+        const Outcome outcome = fit(times, correct);
+        ASSERT_EQ(outcome.status, 0) << outcome.err;
+        ASSERT_EQ(outcome.json()["kept"], true) << outcome.out;
+    }
+    EXPECT_FALSE(std::filesystem::exists(path("config"))) << "what this machine uses is the shipped one";
+    for (const std::string& times : {first, second})
+        expect_error(fit(times, {"--correct", "--output", output}), 2,
+                     {"problems that the calibration to correct was fitted to already"});
+}
+
 // Where all variants take the same time no choice is better than another.
 TEST_F(KilnCalibrate, SaysWhereACorrectionIsNotKept) {
     std::string lines;

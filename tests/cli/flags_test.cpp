@@ -351,7 +351,8 @@ TEST_F(Flags, CacheDirIsUsedAndTheSecondRunFindsIt) {
 }
 
 TEST_F(Flags, WhatIsOnlyCompiledTakesNoOptionsOfARun) {
-    for (const Arguments& mode : {Arguments{"--compile-only"}, Arguments{"--emit", "key"}})
+    for (const Arguments& mode :
+         {Arguments{"--compile-only"}, Arguments{"--emit", "key"}, Arguments{"--explain-choice"}})
         for (const Arguments& run :
              {Arguments{"--iters", "3"}, Arguments{"--warmup", "1"}, Arguments{"--seed", "1"},
               Arguments{"--verify", "none"}, Arguments{"--cold-l2"}}) {

@@ -82,6 +82,12 @@ TEST_F(KilnJson, FieldsAreThoseOfTheDocument) {
     add_doubling_templates([this](const auto& name, const auto& text) { with_template(name, text); });
     note("kiln run", on_host({"run", "doubling", "FACTOR=3", "--compare", "--graph", "--json"}));
     note("kiln warm", on_host({"warm", manifest, "--json"}));
+    const Outcome exported = run({"export", write("exported", "softmax T=half @cuda:sm_80\n"), "--output",
+                                  path("c").string(), "--json"});
+    if (exported.status == 3)  // no NVRTC
+        fields.erase("kiln export");
+    else
+        note("kiln export", exported);
     note("kiln explain", on_host({"explain", "tiny", "ADD=1", "--json"}));
     note("kiln explain", on_host({"explain", "tiny", "ADD=2", "--json"}));
     const std::string variants = write("variants", "doubling FACTOR=2,3\n"),
@@ -90,6 +96,8 @@ TEST_F(KilnJson, FieldsAreThoseOfTheDocument) {
     add_doubling_templates(
         [this](const auto& name, const auto& text) { with_template(name, text + "// changed\n"); });
     note("kiln regress", on_host({"regress", variants, "--baselines", baselines, "--json"}));
+    note("kiln regress", run({"regress", "--table", "--baselines", baselines, "--json"}));
+    note("kiln report", on_host({"report", "doubling", "--output", path("report.html").string(), "--json"}));
     const Outcome analysed =
         run({"analyze", "transpose_tiled", "--arch", "sm_90a", "--size", "rows=64,cols=64", "--json"});
     if (analysed.status == 3)  // no NVRTC
@@ -135,6 +143,8 @@ TEST_F(KilnJson, FieldsAreThoseOfTheDocument) {
                                 path("calibration.txt").string(), "--json"}));
     note("kiln wisdom show", run({"wisdom", "show", wisdom, "--json"}));
     note("kiln wisdom export", run({"wisdom", "export", wisdom, "--json"}));
+    note("kiln wisdom export",
+         run({"wisdom", "export", wisdom, "--output", path("export").string(), "--json"}));
     note("kiln wisdom merge",
          run({"wisdom", "merge", "--output", path("merged").string(), wisdom, "--json"}));
     note("kiln lab banks", run({"lab", "banks", "--arch", "sm_90a", "--json"}));

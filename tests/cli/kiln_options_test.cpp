@@ -185,6 +185,32 @@ TEST_F(KilnOptions, DoctorFitsTheTerminal) {
     EXPECT_TRUE(broken) << text;
 }
 
+TEST_F(KilnOptions, DoctorReadsTheUsersWisdomAndCalibrations) {
+    const auto found = [&](const std::string& subject) {
+        const Outcome result = run({"doctor", "--json"}, {{"KILN_WISDOM", path("wisdom.txt").string()}});
+        std::vector<std::string> texts;
+        const auto json = result.json();
+        for (const auto& finding : json["findings"])
+            if (finding["subject"] == subject)
+                texts.push_back(finding["status"].get<std::string>() + " " +
+                                finding["text"].get<std::string>());
+        if (texts.empty()) return std::string();
+        EXPECT_EQ(texts.size(), 1U);
+        EXPECT_TRUE(!texts[0].starts_with("problem") || result.status == 1);
+        return texts[0];
+    };
+    EXPECT_EQ(found("wisdom"), "");
+    EXPECT_EQ(found("calibration"), "");
+    write("wisdom.txt", "garbage\n");
+    write("calibration.txt", "# kiln calibration 1\ndevice A\nmodel 0\n");
+    EXPECT_THAT(found("wisdom"), ::testing::AllOf(HasSubstr("problem"), HasSubstr("wisdom.txt:1")));
+    EXPECT_THAT(found("calibration"), ::testing::AllOf(HasSubstr("problem"), HasSubstr("calibration.txt:3")));
+    write("wisdom.txt", "# kiln wisdom 1\n");
+    write("calibration.txt", "# kiln calibration 2\nend\n");
+    EXPECT_EQ(found("wisdom"), "good " + path("wisdom.txt").string());
+    EXPECT_EQ(found("calibration"), "good " + path("calibration.txt").string());
+}
+
 TEST_F(KilnOptions, DoctorFindsAProblemWithWhatWasAskedFor) {
     const Outcome result = run({"doctor", "--json"}, {{"KILN_CACHE_DIR", write("file", "precious")}});
     EXPECT_EQ(result.status, 1);

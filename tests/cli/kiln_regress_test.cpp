@@ -68,6 +68,23 @@ TEST_F(KilnRegress, AWrongResultIsStatusOneAndChangesNoBaseline) {
     EXPECT_EQ(run_in_shell("cat " + path("baselines").string() + "/*").out, files.out);
 }
 
+TEST_F(KilnRegress, UpdatingSaysWhatWasNotRecorded) {
+    write("variants.txt", "doubling FACTOR=3 @host\n");
+    EXPECT_THAT(regress({"--update"}).out, HasSubstr("nothing was recorded: every variant failed"));
+    const auto none = regress({"--update", "--json"}).json();
+    EXPECT_EQ(none["updated"], false);
+    EXPECT_EQ(none["results"][0]["recorded"], false);
+    EXPECT_FALSE(std::filesystem::exists(path("baselines")));
+    write("variants.txt", "doubling FACTOR=2,3 @host\n");
+    EXPECT_THAT(regress({"--update"}).out,
+                HasSubstr("updated for 1 of 2 variants; the 1 that failed keep what was recorded"));
+    const Outcome some = regress({"--update", "--json"});
+    EXPECT_EQ(some.status, 1);
+    EXPECT_EQ(some.json()["updated"], true);
+    EXPECT_EQ(some.json()["results"][0]["recorded"], true);
+    EXPECT_EQ(some.json()["results"][1]["recorded"], false);
+}
+
 TEST_F(KilnRegress, UpdatingAPartKeepsTheRest) {
     ASSERT_EQ(regress({"--update"}).status, 0);
     ASSERT_EQ(regress({"--update", "--only", "doubling_naive"}).status, 0);
@@ -82,6 +99,15 @@ TEST_F(KilnRegress, MistakesAreReported) {
     expect_error(run_in_shell("cd / && \"$0\" regress"), 2, {"cache/variants.txt", "source tree"});
     expect_error(run_in_shell("cd / && \"$0\" regress --table"), 2, {"cache/baselines", "--baselines"});
     expect_error(regress({"--arch", "x86-65"}), 2, {"x86-65"});
+    expect_error(regress({"--page", "page.md"}), 2, {"--page", "add --table"});
+    expect_error(run({"regress", "--table", path("variants.txt").string()}), 2,
+                 {"the manifest", "variants.txt would not be used"});
+    for (const Arguments& option : {Arguments{"--only", "doubling"}, Arguments{"--update"},
+                                    Arguments{"--arch", "sm_90a"}, Arguments{"--time"}}) {
+        Arguments table = {"regress", "--table"};
+        table.insert(table.end(), option.begin(), option.end());
+        expect_error(run(table), 2, {"--table tests nothing", option[0] + " would not be used"});
+    }
     write("baselines", "a file\n");
     expect_error(regress({"--update"}), 2, {"not a directory"});
 }

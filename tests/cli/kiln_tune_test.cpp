@@ -159,6 +159,7 @@ TEST_F(KilnTuneHard, AVariantThatEndsTheProcessIsLeftOutByTheNextRun) {
 TEST_F(KilnTune, WrongCommandLinesAreRejected) {
     expect_error(on_host({"tune", "fell", "--output", file()}), 2, {"fell", "fill"});
     expect_error(tuned({"WEY=1"}), 2, {"WEY", "WAY"});
+    expect_error(tuned({"WAY=1", "WAY=2"}), 2, {"WAY is given twice; a variant has one value"});
     expect_error(tuned({"--shapes", "m=3"}), 2, {"m"});
     expect_error(tuned({"--budget", "soon"}), 2, {"--budget soon", "seconds"});
     expect_error(tuned({"--shard", "2/2"}), 2, {"--shard", "1"});

@@ -16,6 +16,7 @@
 #include "bench/suites.h"
 #include "bench/torch.h"
 #include "bench_rows.h"
+#include "rejected.h"
 #include "require.h"
 #include "scoped_variable.h"
 
@@ -238,6 +239,30 @@ TEST(BenchMerge, WhatCantBeComparedIsRejected) {
     quick.runs[0].quick = true;
     EXPECT_THROW(merged_bench({one, other}), UsageError);
     EXPECT_THROW(merged_bench({one, quick}), UsageError);
+    BenchReport generic = one, accelerated = one;
+    generic.arch = "sm_90";
+    accelerated.arch = "sm_90a";
+    EXPECT_THAT(test::rejected<UsageError>([&] {
+                    merged_bench({generic, accelerated});
+                }),
+                HasSubstr("NVIDIA H200 with kernels for sm_90 and for sm_90a"));
+    EXPECT_NO_THROW(merged_bench({one, generic})) << "it is not known";
+}
+
+TEST(BenchMerge, SecondsOfAPartCountOnce) {
+    BenchReport monday = report_of("a", "2026-11-22T10:00:00Z", {row_with(1, {ratio_to("CUB", 2)})}),
+                tuesday = report_of("b", "2026-11-23T10:00:00Z", {row_with(1, {ratio_to("CUB", 2)})});
+    monday.parts[0].seconds = 7;
+    monday.suites[0].seconds = 7.5;  // a part that had nothing to do is not among them
+    tuesday.parts[0].seconds = tuesday.suites[0].seconds = 2;
+    const auto seconds = [](const std::vector<BenchReport>& reports) {
+        return merged_bench(reports).suites.at(0).seconds;
+    };
+    EXPECT_EQ(seconds({monday, monday}), 7.5);
+    EXPECT_EQ(seconds({monday, tuesday}), 9.5);
+    // It went on with Monday's.
+    BenchReport resumed = merged_bench({monday, tuesday});
+    EXPECT_EQ(seconds({tuesday, resumed, monday}), 9.5);
 }
 
 }  // namespace

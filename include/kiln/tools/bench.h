@@ -159,7 +159,7 @@ struct BenchReport {
 };
 
 /// One report of several of one device: of a problem that several have a row of, that of the latest run that measured it,
-/// even if its result was wrong; geometric means over all rows. Throws UsageError for another device, and for quick runs together with others.
+/// even if its result was wrong; geometric means over all rows. Throws UsageError for another device or architecture, and for quick runs together with others.
 BenchReport merged_bench(const std::vector<BenchReport>& reports);
 
 /// A variant of a drawn problem, timed next to the one that was chosen.

@@ -181,13 +181,14 @@ BenchSuite& suite_of(BenchReport& report, const Suite& suite) {
 BenchReport begun(const BenchOptions& options, bench::Benchmark& benchmark) {
     BenchReport report;
     const DeviceInfo& device = benchmark.service().device().info();
+    const std::string& arch = benchmark.service().target().arch;
     if (options.before) {
         report = *options.before;
-        bench::check_same_kind(report, device.name, options.quick);
+        bench::check_same_kind(report, device.name, arch, options.quick);
     }
     report.backend = device.backend;
     report.device = device.name;
-    report.arch = benchmark.service().target().arch;
+    report.arch = arch;
     report.interrupted = false;
     report.runs.push_back(benchmark.described());
     return report;

@@ -49,12 +49,36 @@ void add_row(BenchReport& all, BenchSuite& suite, const BenchReport& from, const
     if (is_measured(*found) != is_measured(row) ? is_measured(row) : later) *found = row;
 }
 
-void add_suite(BenchReport& all, const BenchReport& from, const BenchSuite& suite) {
+const BenchPart* part_of(const BenchReport& report, const BenchPart& like) {
+    const auto found = std::ranges::find_if(
+        report.parts, [&](const BenchPart& one) { return one.name == like.name && one.run == like.run; });
+    return found == report.parts.end() ? nullptr : &*found;
+}
+
+/// How much longer the suite took with the parts and runs of `from` that `all` does not have yet.
+double added_seconds(const BenchReport& all, const BenchReport& from, const BenchSuite& suite) {
+    bool has_new =
+        std::ranges::any_of(suite.rows, [&](const BenchRow& row) { return run_of(all, row.run) == nullptr; });
+    double counted = 0;
+    for (const BenchPart& part : from.parts) {
+        if (suite_of(part.name) != suite.name) continue;
+        const BenchPart* const known = part_of(all, part);
+        has_new = has_new || known == nullptr;
+        if (known != nullptr) counted += known->seconds;
+    }
+    return has_new ? std::max(0.0, suite.seconds - counted) : 0;
+}
+
+BenchSuite& same_suite(BenchReport& all, const BenchSuite& suite) {
     const auto found = std::ranges::find(all.suites, suite.name, &BenchSuite::name);
-    BenchSuite& to = found != all.suites.end() ? *found : all.suites.emplace_back();
-    to.name = suite.name;
+    BenchSuite& same = found != all.suites.end() ? *found : all.suites.emplace_back();
+    same.name = suite.name;
+    return same;
+}
+
+void add_suite(BenchReport& all, const BenchReport& from, const BenchSuite& suite) {
+    BenchSuite& to = same_suite(all, suite);
     to.title = suite.title;
-    to.seconds += suite.seconds;
     for (const BenchRow& row : suite.rows) add_row(all, to, from, row);
     add_new(to.notes, suite.notes);
     add_new(to.failures, suite.failures);
@@ -148,16 +172,14 @@ BenchReport merged_bench(const std::vector<BenchReport>& reports) {
             all.device = report.device;
             all.arch = report.arch;
         } else if (!report.runs.empty()) {
-            bench::check_same_kind(all, report.device, report.runs.front().quick);
+            bench::check_same_kind(all, report.device, report.arch, report.runs.front().quick);
         }
+        for (const BenchSuite& suite : report.suites)
+            same_suite(all, suite).seconds += added_seconds(all, report, suite);
         for (const BenchRun& run : report.runs)
             if (run_of(all, run.id) == nullptr) all.runs.push_back(run);
-        for (const BenchPart& part : report.parts) {
-            const bool known = std::ranges::any_of(all.parts, [&](const BenchPart& one) {
-                return one.name == part.name && one.run == part.run;
-            });
-            if (!known) all.parts.push_back(part);
-        }
+        for (const BenchPart& part : report.parts)
+            if (part_of(all, part) == nullptr) all.parts.push_back(part);
         for (const BenchSuite& suite : report.suites) add_suite(all, report, suite);
         all.interrupted = all.interrupted || report.interrupted;
     }
@@ -217,10 +239,14 @@ void add_mean(BenchSuite& suite, const std::string& with, std::optional<double> 
     add_mean(suite, std::move(like));
 }
 
-void check_same_kind(const BenchReport& report, const std::string& device, bool quick) {
+void check_same_kind(const BenchReport& report, const std::string& device, const std::string& arch,
+                     bool quick) {
     if (report.device != device)
         throw UsageError("measurements of " + report.device + " and of " + device +
                          " can't be in one report");
+    if (!report.arch.empty() && !arch.empty() && report.arch != arch)
+        throw UsageError("measurements of " + device + " with kernels for " + report.arch + " and for " +
+                         arch + " can't be in one report");
     if (!report.runs.empty() && report.runs.front().quick != quick)
         throw UsageError("measurements with --quick and without it can't be in one report");
 }

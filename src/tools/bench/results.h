@@ -20,8 +20,10 @@ void add_mean(BenchSuite& suite, BenchMean like);
 void add_mean(BenchSuite& suite, const std::string& with, std::optional<double> must = {},
               std::optional<double> aim = {});
 
-/// Throws UsageError when the report is of another device, or when only one of both is quick.
-void check_same_kind(const BenchReport& report, const std::string& device, bool quick);
+/// Throws UsageError when the report is of another device or architecture, or when only one of both is quick. An empty
+/// architecture is not known.
+void check_same_kind(const BenchReport& report, const std::string& device, const std::string& arch,
+                     bool quick);
 /// Whether nothing failed and all results are right.
 bool is_good(const BenchRow& row);
 /// Removes problems that now have a row from the `missing` lists of parts, but for rows of earlier runs that failed.

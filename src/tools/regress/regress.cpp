@@ -223,7 +223,8 @@ class Regression {
                     report_.gone.push_back(target_text + " " + text);
                     update.gone.push_back(text);
                 }
-        if (options_.update) updates_.push_back(std::move(update));
+        if (options_.update && !(update.found.empty() && update.gone.empty()))
+            updates_.push_back(std::move(update));
     }
 
     /// Empty where there is one, even if something is wrong with the variant. service: one that only looks up, which needs none.
