@@ -125,7 +125,7 @@ class Operation {
 
     /// By position, as the driver takes them: one pointer per argument, to its value. For a known shape Kiln's own
     /// part takes about 20 ns (operation-bench; docs/embedding.md) and no lock, except its stream's own where the
-    /// variant needs workspace.
+    /// variant needs workspace, and its kernel's where it has several or copies tensors to variables.
     /// Returns when the launch is queued, or recorded in a capture that the application began; in one, nothing is
     /// compiled, loaded or allocated. Throws UsageError for a null pointer (naming the argument) and
     /// what AnyKernel::launch throws; VariantError for a shape that no template allows; BuildError; NotReadyError.

@@ -163,8 +163,8 @@ def gemm(
     service = service_for(a, service)
     dtype = dtype_name(a)
     wanted = dtype_name(out) if out is not None else out_dtype or "float32"
-    if not wanted.startswith(("float", "bfloat")):
-        raise ValueError(f"gemm: the result is {wanted}; it is float32, float16 or bfloat16")
+    if wanted not in ("float32", "float16", "bfloat16"):
+        raise ValueError(f"gemm: the result is {wanted}; it can be float32, float16 or bfloat16")
     shape = (*a.shape[:-1], b.shape[-1])
     values: dict[str, Any] = {"T": dtype}
     if activation is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from os import PathLike, fspath
+from os import PathLike
 from typing import Any
 
 from . import _kiln
@@ -232,5 +232,5 @@ def report(
     chosen = [variants] if isinstance(variants, Variant) else list(variants)
     page = _kiln._report(chosen, dict(sizes or {}), test_sizes, title)
     if file is not None:
-        _kiln._write_output(fspath(file), page)
+        _kiln._write_output(file, page)
     return page

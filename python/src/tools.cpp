@@ -305,7 +305,7 @@ void bind_tools(nb::module_& module) {
     module.def("_report", &report, nb::arg("variants"), nb::arg("sizes"), nb::arg("test_sizes"),
                nb::arg("title"));
     module.def(
-        "_write_output", [](const std::string& file, const std::string& text) { write_output(file, text); },
+        "_write_output", [](nb::handle file, const std::string& text) { write_output(path_of(file), text); },
         nb::arg("file"), nb::arg("text"));
     // Of one family: what kiln.tune() lets compete.
     const auto competing = [](const PyService& service, const std::string& family, const nb::dict& fixed) {

@@ -121,10 +121,10 @@ class Driver {
     virtual void copy_to_device(void* destination, const void* source, std::size_t bytes) = 0;
     virtual void copy_from_device(void* destination, const void* source, std::size_t bytes) = 0;
     virtual void fill(void* destination, std::uint32_t word, std::size_t bytes) = 0;
-    /// Held while commands are queued between which nothing that another thread queues may come, such as a copy to a variable
-    /// of a module and the launch that reads it. On the host, where commands run at once, other launches wait meanwhile.
-    using Together = std::unique_lock<std::recursive_mutex>;
-    virtual Together queue_together() { return Together(together_); }
+    /// While one is held, no other thread that wants it launches. of_kernel: taken where launches are queued; on the host, where
+    /// they run at once, what all of them take.
+    using LaunchLock = std::unique_lock<std::recursive_mutex>;
+    virtual LaunchLock lock_launches(std::recursive_mutex& of_kernel) { return LaunchLock(of_kernel); }
 
     // The same as work of a stream, of any owner.
     virtual void queue_copy_to_device(void* destination, const void* source, std::size_t bytes,
@@ -174,9 +174,6 @@ class Driver {
     /// Writes what a kernel's kiln::TensorMap argument holds to `map`: kTensorMapBytes at a multiple of
     /// kTensorMapAlignment. Throws UsageError for a layout that TMA can't have, DeviceError.
     virtual void encode_tensor_map(const TensorMapLayout& layout, void* map) = 0;
-
-  private:
-    std::recursive_mutex together_;
 };
 
 /// A device that was opened twice, by two services perhaps, has two drivers and one context, unless the application

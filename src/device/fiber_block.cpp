@@ -95,8 +95,8 @@ std::string FiberBlock::run(Dim3 index) {
     if (plan_.seed) {
         const std::uint64_t number = (std::uint64_t{index.z} * grid_dim.y + index.y) * grid_dim.x + index.x;
         arrange(number);
-        poison_shared(dynamic_shared, plan_.dynamic_shared_bytes, *plan_.seed + number);
-        if (plan_.static_shared != nullptr) plan_.static_shared->poison(*plan_.seed + number);
+        poison_shared(dynamic_shared, plan_.dynamic_shared_bytes, plan_.poison + number);
+        if (plan_.static_shared != nullptr) plan_.static_shared->poison(plan_.poison + number);
     }
     for (unsigned i = 0; i < warps_.size(); ++i) {
         const unsigned lanes = std::min(thread_count_ - i * kiln_host::kWarpSize, kiln_host::kWarpSize);

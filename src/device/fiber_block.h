@@ -45,6 +45,7 @@ struct BlockPlan {
     AccessObserver* observer = nullptr;  ///< of a kernel with a log of accesses
     std::optional<std::uint64_t> seed;   ///< permutes the order of the threads, and has shared memory
                                          ///< poisoned before each block
+    std::uint64_t poison = 0;            ///< of the first block, for poison_shared()
     const StaticShared* static_shared = nullptr;  ///< of the kernel's object; null: it is not filled
     bool cooperative = false;                     ///< its blocks run at once, each on an OS thread
     GridBarrier* barrier = nullptr;               ///< of those blocks

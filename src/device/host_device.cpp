@@ -170,17 +170,15 @@ class HostDriver final : public Driver {
     void queue_copy_from_device(void* destination, const void* source, std::size_t bytes, void*) override {
         copy_from_device(destination, source, bytes);
     }
-    Together queue_together() override { return executor_->get().together(); }
+    LaunchLock lock_launches(std::recursive_mutex&) override { return executor_->get().lock_launches(); }
     void queue_fill(void* destination, std::uint32_t word, std::size_t bytes, void* stream) override {
-        if (HostStream* const queue = host_stream(stream); queue != nullptr && queue->recording)
-            return queue->recording->add_fill(destination, word, bytes);
+        if (HostGraph* const graph = recording(stream)) return graph->add_fill(destination, word, bytes);
         fill(destination, word, bytes);
     }
 
     void queue_copy_on_device(void* destination, const void* source, std::size_t bytes,
                               void* stream) override {
-        if (HostStream* const queue = host_stream(stream); queue != nullptr && queue->recording)
-            return queue->recording->add_copy(destination, source, bytes);
+        if (HostGraph* const graph = recording(stream)) return graph->add_copy(destination, source, bytes);
         if (bytes != 0) std::memcpy(destination, source, bytes);
     }
 
@@ -198,12 +196,14 @@ class HostDriver final : public Driver {
     double elapsed_ms(void* start, void* end) override;
 
     std::shared_ptr<Module> load(const Binary& binary) override {
-        return std::make_shared<HostModule>(binary, info_, order_, executor(), observer_, when_loaded_);
+        return std::make_shared<HostModule>(
+            binary, info_, order_, [executor = executor_]() -> HostExecutor& { return executor->get(); },
+            observer_, when_loaded_);
     }
 
     bool is_capturing(void*) override { return false; }  // by nobody but Kiln
     void begin_capture(void* stream) override {
-        static_cast<HostStream*>(stream)->recording = std::make_unique<HostGraph>(executor());
+        static_cast<HostStream*>(stream)->recording = std::make_unique<HostGraph>();
     }
     std::unique_ptr<DeviceGraph> end_capture(void* stream, Capture&) override {
         auto recorded = std::exchange(static_cast<HostStream*>(stream)->recording, nullptr);
@@ -212,10 +212,6 @@ class HostDriver final : public Driver {
     void encode_tensor_map(const TensorMapLayout& layout, void* map) override;
 
   private:
-    /// Of the process that asks.
-    std::function<HostExecutor&()> executor() const {
-        return [executor = executor_]() -> HostExecutor& { return executor->get(); };
-    }
     void* allocate_apart(std::size_t bytes);
 
     const DeviceInfo info_;

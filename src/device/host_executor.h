@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "device/driver.h"
 #include "device/fiber_block.h"
 
 namespace kiln {
@@ -32,7 +33,7 @@ class HostExecutor {
     /// exception; blocks that had not begun then never run.
     void run(const BlockPlan& given, const std::string& kernel, ObservedLaunch* observed = nullptr);
     /// Held, only the calling thread launches.
-    std::unique_lock<std::recursive_mutex> together() { return std::unique_lock(launch_mutex_); }
+    Driver::LaunchLock lock_launches() { return Driver::LaunchLock(launch_mutex_); }
 
   private:
     struct Launch;

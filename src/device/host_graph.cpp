@@ -4,6 +4,7 @@
 #include "device/host_graph.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 
@@ -18,29 +19,45 @@ void fill_words(void* destination, std::uint32_t word, std::size_t bytes) {
 
 void HostGraph::add(std::shared_ptr<const HostModule> module, const LaunchShape& shape,
                     void* const* arguments, const std::vector<std::size_t>& bytes) {
-    Launch launch{std::move(module), shape, {}, {}};
+    // A kernel may ask for its argument at any multiple of this.
+    struct alignas(kTensorMapAlignment) Chunk {
+        std::array<std::byte, kTensorMapAlignment> bytes;
+    };
+    struct Launch {
+        std::shared_ptr<const HostModule> module;
+        LaunchShape shape;
+        std::vector<Chunk> values;
+        std::vector<void*> arguments;  // into values
+    };
+    if (!first_) first_ = module;
+    const auto launch = std::make_shared<Launch>();
+    launch->module = std::move(module);
+    launch->shape = shape;
     std::size_t chunks = 0;
     for (const std::size_t size : bytes) chunks += (size + sizeof(Chunk) - 1) / sizeof(Chunk);
-    launch.values.resize(chunks);
-    Chunk* place = launch.values.data();
+    launch->values.resize(chunks);
+    Chunk* place = launch->values.data();
     for (std::size_t i = 0; i < bytes.size(); ++i) {
         std::memcpy(place, arguments[i], bytes[i]);
-        launch.arguments.push_back(place);
+        launch->arguments.push_back(place);
         place += (bytes[i] + sizeof(Chunk) - 1) / sizeof(Chunk);
     }
-    steps_.emplace_back(std::move(launch));
+    steps_.emplace_back(
+        [launch] { launch->module->launch(launch->shape, launch->arguments.data(), nullptr); });
+}
+
+void HostGraph::add_copy(void* destination, const void* source, std::size_t bytes) {
+    steps_.emplace_back([=] { std::memcpy(destination, source, bytes); });
+}
+
+void HostGraph::add_fill(void* destination, std::uint32_t word, std::size_t bytes) {
+    steps_.emplace_back([=] { fill_words(destination, word, bytes); });
 }
 
 void HostGraph::launch(void*) {
-    const Driver::Together together = executor_().together();
-    for (const auto& step : steps_) {
-        if (const auto* const launch = std::get_if<Launch>(&step))
-            launch->module->launch(launch->shape, launch->arguments.data(), nullptr);
-        else if (const auto* const copy = std::get_if<Copy>(&step))
-            std::memcpy(copy->destination, copy->source, copy->bytes);
-        else if (const auto* const fill = std::get_if<Fill>(&step))
-            fill_words(fill->destination, fill->word, fill->bytes);
-    }
+    Driver::LaunchLock lock;
+    if (first_) lock = first_->lock_launches();
+    for (const auto& step : steps_) step();
 }
 
 }  // namespace kiln

@@ -241,14 +241,14 @@ void HostModule::check(const LaunchShape& shape) const {
 
 void HostModule::launch(const LaunchShape& shape, void* const* arguments, void* stream) const {
     check(shape);
-    if (HostStream* const queue = host_stream(stream); queue != nullptr && queue->recording) {
-        queue->recording->add(std::static_pointer_cast<const HostModule>(shared_from_this()), shape,
-                              arguments, *info_.argument_bytes);
-        return;
-    }
-    const BlockPlan plan = {&kernel(),        name_.c_str(),  arguments,
-                            shape.grid,       shape.block,    shape.dynamic_shared_bytes,
-                            observer_.get(),  order_->seed(), &object_->static_shared(),
+    if (HostGraph* const graph = recording(stream))
+        return graph->add(std::static_pointer_cast<const HostModule>(shared_from_this()), shape, arguments,
+                          *info_.argument_bytes);
+    const BlockPlan plan = {&kernel(),        name_.c_str(),
+                            arguments,        shape.grid,
+                            shape.block,      shape.dynamic_shared_bytes,
+                            observer_.get(),  order_->seed(),
+                            order_->poison(), &object_->static_shared(),
                             shape.cooperative};
     if (observer_) return launch_observed(plan);
     executor_().run(plan, name_);

@@ -59,7 +59,7 @@ class KernelObject {
     std::once_flag loaded_;
 };
 
-/// BlockPlan::seed of the next launches: the usual one, or where one is wanted another. Thread-safe.
+/// BlockPlan::seed and poison of the next launches: the usual ones, or where an order is wanted others. Thread-safe.
 class ThreadOrder {
   public:
     explicit ThreadOrder(std::optional<std::uint64_t> usual) : usual_(usual) {}
@@ -68,6 +68,11 @@ class ThreadOrder {
         const int others = others_;
         if (others == 0) return usual_;
         return usual_.value_or(0) + static_cast<std::uint64_t>(others);
+    }
+    /// High for the first of the other orders, low for the second.
+    std::uint64_t poison() const {
+        const int others = others_;
+        return others == 0 ? usual_.value_or(0) : static_cast<std::uint64_t>(others) - 1;
     }
 
   private:
@@ -89,6 +94,8 @@ class HostModule final : public Module {
     const FunctionInfo& info() const override { return info_; }
     void allow_dynamic_shared(std::size_t bytes) override { check_shared(bytes); }
     void launch(const LaunchShape& shape, void* const* arguments, void* stream) const override;
+    /// Held, only the calling thread launches.
+    Driver::LaunchLock lock_launches() const { return executor_().lock_launches(); }
     std::optional<int> blocks_per_multiprocessor(const LaunchShape&) const override { return std::nullopt; }
     void* function_handle() const override { return reinterpret_cast<void*>(kernel().run); }
     void* module_handle() const override { return static_cast<void>(kernel()), object_->handle(); }

@@ -7,7 +7,6 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <iterator>
@@ -29,15 +28,9 @@ bool holds_pattern(const std::byte* begin, std::size_t bytes) {
 
 }  // namespace
 
-void poison_shared(void* memory, std::size_t bytes, std::uint64_t first) {
-    constexpr std::uint32_t kWords[] = {0x7b7b7b7b, 0x7b7b7b7b, 0xfbfbfbfb, 0xffffffff, 0};
-    std::array<std::uint32_t, 16 * std::size(kWords)> words;
-    for (std::size_t i = 0; i < words.size(); ++i) words[i] = kWords[(first + i) % std::size(kWords)];
-    auto* place = static_cast<std::byte*>(memory);
-    for (std::size_t part = 0; bytes != 0; place += part, bytes -= part) {
-        part = std::min(bytes, sizeof words);
-        std::memcpy(place, words.data(), part);
-    }
+void poison_shared(void* memory, std::size_t bytes, std::uint64_t number) {
+    constexpr unsigned char kKinds[] = {0x7b, 0xfb, 0xff, 0};
+    if (bytes != 0) std::memset(memory, kKinds[number % std::size(kKinds)], bytes);
 }
 
 DynamicSharedMemory::~DynamicSharedMemory() { release(); }

@@ -10,11 +10,10 @@
 
 namespace kiln {
 
-/// What a block finds in shared memory that nobody has initialised, word after word and then again, from the first-th on: the
-/// highest numbers of half, float, double and signed integers, or nearly so, twice; the lowest; all bits set, which is a NaN; and
-/// zero: five words, so that what lies a power of two apart meets all of them. A maximum, a minimum or a product drops some of
-/// them and shows the others.
-void poison_shared(void* memory, std::size_t bytes, std::uint64_t first);
+/// What a block finds in shared memory that nobody has initialised, by its number: the highest numbers of half, float, double and
+/// signed integers, or nearly so; the lowest; all bits set, which is a NaN; zero; and from there again. A maximum, a minimum or
+/// a product drops some of them and shows the others.
+void poison_shared(void* memory, std::size_t bytes, std::uint64_t number);
 
 /// For one thread at a time.
 class DynamicSharedMemory {

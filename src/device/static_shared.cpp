@@ -20,11 +20,11 @@ void StaticShared::loaded(void* handle) {
     if (::dlinfo(handle, RTLD_DI_TLS_MODID, &module_) != 0) module_ = 0;
 }
 
-void StaticShared::poison(std::uint64_t first) const {
+void StaticShared::poison(std::uint64_t number) const {
     if (module_ == 0) return;
     std::size_t start[] = {module_, 0};
     char* const own = static_cast<char*>(__tls_get_addr(&start[0]));
-    for (const ThreadLocalRange& range : ranges_) poison_shared(own + range.offset, range.bytes, first);
+    for (const ThreadLocalRange& range : ranges_) poison_shared(own + range.offset, range.bytes, number);
 }
 #else
 void StaticShared::loaded(void*) {}

@@ -21,7 +21,7 @@ class StaticShared {
     /// handle: of the object, from the loader.
     void loaded(void* handle);
     /// This OS thread's: poison_shared() of each variable. Does nothing where the loader does not tell where it lies.
-    void poison(std::uint64_t first) const;
+    void poison(std::uint64_t number) const;
 
   private:
     std::vector<ThreadLocalRange> ranges_;

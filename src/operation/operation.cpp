@@ -67,6 +67,8 @@ struct Operation::State {
             } else {
                 lease.emplace(workspaces.lease(stream, how.zero_bytes, how.plain_bytes, signature(), key));
                 memory = {lease->zero(), lease->plain()};
+                // A replay on the host may fail half-way, and the next one would find what it left.
+                if (is_on_host && device.is_capturing(stream)) workspaces.clear(*lease, stream);
             }
         }
         std::array<void*, kMostArguments> all;
@@ -97,19 +99,17 @@ struct Operation::State {
         }
     }
 
-    /// Where one is given, and it is large enough for what is launched instead of the best variant, of which callers know
-    /// nothing: workspace_bytes() need not have said so.
+    /// Not where another variant than the best is launched and needs more than the caller gave: workspace_bytes() may not have
+    /// told of it.
     static bool uses_workspace_of_caller(const LaunchPlan& plan, const LaunchOptions* options) {
         if (options == nullptr || options->workspace == nullptr) return false;
-        const ArgumentPlan& needs = plan.arguments;
-        return !plan.is_substitute || options->workspace_bytes >= needs.zero_bytes + needs.plain_bytes;
+        return !plan.is_substitute || options->workspace_bytes >= plan.arguments.scratch_bytes();
     }
 
     /// LaunchOptions::workspace. Whatever is in it, kernels find zero what has to be. Throws UsageError.
     Scratch of_the_caller(const LaunchPlan& plan, StreamRef stream, const ShapeKey& key) {
         const LaunchOptions& given = *stream.options();
-        const std::size_t zero_bytes = plan.arguments.zero_bytes,
-                          bytes = zero_bytes + plan.arguments.plain_bytes;
+        const std::size_t zero_bytes = plan.arguments.zero_bytes, bytes = plan.arguments.scratch_bytes();
         const std::string what = shapes.name() + ": the workspace of LaunchOptions ";
         if (given.workspace_bytes < bytes)
             throw UsageError(formatted(
@@ -151,6 +151,7 @@ struct Operation::State {
     const Values fixed;
     const OperationOptions options;
     const Device device;
+    const bool is_on_host = device.info().backend == Backend::host;
     Workspaces workspaces;
     ShapeBuilder shapes;  // the last: its thread ends first
 };

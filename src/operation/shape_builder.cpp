@@ -352,11 +352,9 @@ OperationPlan ShapeBuilder::explain(const Sizes& sizes) const {
     if (plan.choice.origin == ChoiceOrigin::wisdom) plan.best_ms = plan.choice.entry->median_ms;
     plan.built = known.plan && !known.plan->is_substitute;
     if (known.plan && known.plan->is_substitute) plan.launched = known.plan->handle.variant();
-    plan.workspace_bytes = arguments.zero_bytes + arguments.plain_bytes;
-    if (known.plan) {
-        const ArgumentPlan& launched = known.plan->arguments;
-        plan.workspace_bytes = std::max(plan.workspace_bytes, launched.zero_bytes + launched.plain_bytes);
-    }
+    plan.workspace_bytes = arguments.scratch_bytes();
+    if (known.plan)
+        plan.workspace_bytes = std::max(plan.workspace_bytes, known.plan->arguments.scratch_bytes());
     return plan;
 }
 

@@ -82,6 +82,7 @@ struct ArgumentPlan {
     std::vector<ArgumentSource> sources;  ///< one per argument of the kernel
     std::vector<ScratchPart> scratch;
     std::size_t zero_bytes = 0, plain_bytes = 0;  ///< of scratch
+    std::size_t scratch_bytes() const { return zero_bytes + plain_bytes; }
     bool is_as_passed = false;  ///< the kernel's arguments are the signature's, in their order and types
     Dim3 grid;                  ///< of the first kernel
 };

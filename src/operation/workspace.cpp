@@ -10,6 +10,7 @@
 #include <exception>
 #include <string>
 
+#include "base/no_cancel.h"
 #include "base/words.h"
 #include "device/driver.h"
 #include "format/format.h"
@@ -120,11 +121,12 @@ void Workspaces::grow(Memory& memory, std::size_t bytes, bool is_zero, StreamRef
 }
 
 void Workspaces::clear(const Lease& lease, StreamRef stream) noexcept {
+    const NoCancel no_cancel;
     const Memory& zero = lease.memory_->zero;
     if (zero.data == nullptr) return;
     try {
         device_.driver()->queue_fill(zero.data, 0, zero.bytes, stream.handle());
-    } catch (const Error&) {
+    } catch (const std::exception&) {
         // the device is lost, and so is every launch that comes
     }
 }

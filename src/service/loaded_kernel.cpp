@@ -218,8 +218,8 @@ void LoadedKernel::launch_in_order(const LaunchShape& shape, void* const* all, v
     for (std::size_t i = 0; i < others_.size(); ++i)
         if (others_[i].shape.cooperative)
             check_cooperative(i + 1, grids[i], others_[i].blocks_per_multiprocessor);
-    // What hands over by variables of the module, tensors to kernels or one kernel to the next, is one piece.
-    const Driver::Together together = driver_->queue_together();
+    // Else a thread's kernels would find in variables of the module what another thread's launch has put there.
+    const Driver::LaunchLock lock = driver_->lock_launches(launching_);
     if (has_copies_) queue_copies(given, stream);
     launch(*module_, shape, own_arguments_);
     for (std::size_t i = 0; i < others_.size(); ++i) {

@@ -80,6 +80,7 @@ class LoadedKernel {
     const bool passes_as_given_;  ///< nothing is added to what callers pass
     const bool validates_;
     const std::shared_ptr<const ProfilerRanges> ranges_;
+    mutable std::recursive_mutex launching_;  ///< copies to variables, or several kernels
     mutable std::once_flag has_found_variables_;
     mutable std::vector<ModuleVariable> variables_;  ///< of variable_copies(), in their order
     LaunchShape shape_;                              ///< all but the grid

@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
-#include <set>
 #include <vector>
 
 #include "format/format.h"
@@ -44,7 +43,7 @@ extern "C" __global__ void kernel(int* out) {
 }
 
 // Whatever blocks before it left there, and so that a missing initialisation shows.
-TEST(HostBlock, StaticSharedMemoryIsFilledWhereThereIsASeed) {
+TEST(HostBlock, SharedMemoryIsPoisonedWhereThereIsASeed) {
     const Binary binary = test::compile_for_host(R"(
 __device__ __noinline__ int* counter() {
     static __shared__ int count;
@@ -53,20 +52,23 @@ __device__ __noinline__ int* counter() {
 extern "C" __global__ void kernel(int* out) {
     __shared__ float value;
     if (blockIdx.x == 0) value = 2;
-    out[2 * blockIdx.x] = value == 2;
-    out[2 * blockIdx.x + 1] = ++*counter();
+    extern __shared__ int dynamic[];
+    out[3 * blockIdx.x] = value == 2;
+    out[3 * blockIdx.x + 1] = (*counter())++;
+    out[3 * blockIdx.x + 2] = dynamic[8]++;
 })");
     for (int threads = 1; threads <= 2; ++threads) {
         const HostKernel kernel(binary, test::open_host(1, threads));
-        std::vector<int> out(2 * 50);
+        std::vector<int> out(3 * 50);
         for (int launch = 0; launch < 2; ++launch) {
-            kernel({50, 1, 1}, {1, 1, 1}, 0, out.data());
-            std::set<int> before;
+            kernel({50, 1, 1}, {1, 1, 1}, 36, out.data());
+            constexpr std::uint32_t kKinds[] = {0x7b7b7b7b, 0xfbfbfbfb, 0xffffffff, 0};
             for (std::size_t block = 0; block < 50; ++block) {
-                EXPECT_EQ(out[2 * block], block == 0) << block;
-                before.insert(out[2 * block + 1] - 1);
+                EXPECT_EQ(out[3 * block], block == 0) << block;
+                const int kind = static_cast<int>(kKinds[(block + 1) % std::size(kKinds)]);  // the seed is 1
+                EXPECT_EQ(out[3 * block + 1], kind) << block;
+                EXPECT_EQ(out[3 * block + 2], kind) << block;
             }
-            EXPECT_EQ(before, (std::set<int>{0x7b7b7b7b, static_cast<int>(0xfbfbfbfb), -1, 0}));
         }
     }
 }

@@ -95,7 +95,23 @@ TEST_F(WorkspaceOnHost, IsZeroAgainAfterALaunchThatFailed) {
         EXPECT_EQ(sum(operation, std::vector<float>(640, value)), 640 * value);
 }
 
-// The two calls lay out the memory otherwise, so that each leaves something where the other needs zeros.
+TEST_F(WorkspaceOnHost, IsZeroAgainAfterAReplayThatFailed) {
+    const Operation operation(service, total());
+    const Stream stream = service.device().stream();
+    const std::vector<Sizes> shapes = {{{"n", 640}}};
+    operation.prepare(shapes, stream);
+    std::vector<float> x(640, 1);
+    float y = -7;
+    const Graph graph = Graph::capture(stream, [&] {
+        operation(stream, {{"n", 640}}, {{"x", x.data()}, {"y", &y}});
+    });
+    x[639] = -1;
+    EXPECT_THROW(graph.launch(stream), DeviceError);
+    x[639] = 1;
+    graph.launch(stream);
+    EXPECT_EQ(y, 640);
+}
+
 TEST_F(WorkspaceOnHost, OfTheCallerIsMadeZeroByEachReplayOfAGraph) {
     const Operation operation(service, total());
     const Stream stream = service.device().stream();

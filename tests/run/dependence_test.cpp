@@ -89,22 +89,29 @@ TEST_F(RunDependence, OnTheOrderOfThreadsIsFound) {
 
 // With one block and with many, whatever hides a NaN there. The inputs are such that the zeros which a first block finds are right.
 TEST_F(RunDependence, OnSharedMemoryThatNobodyInitialisedIsFound) {
-    for (const std::string of : {"fmaxf", "fminf", "max", "min"})
+    using Texts = std::pair<std::string, std::string>;
+    for (const auto& [of, type] : {Texts{"fmaxf", "float"},
+                                   {"fminf", "float"},
+                                   {"fmax", "double"},
+                                   {"fmin", "double"},
+                                   {"max", "int"},
+                                   {"min", "int"},
+                                   {"max", "long long"},
+                                   {"min", "long long"}})
         for (const std::string n : {"20", "4000"})
             for (const bool right : {true, false}) {
-                const std::string type = of.starts_with('f') ? "float" : "int";
                 std::string text =
                     copying("__shared__ " + type + " seen;\n    " +
                             (right ? "if (threadIdx.x == 0) seen = 0;\n    __syncthreads();\n    "
                                    : "if (n < 0) seen = 0;\n    ") +
-                            "if (i < n) y[i] = " + of + "(" + type + "(x[i]), seen);");
+                            "if (i < n) y[i] = " + of + "((" + type + ")x[i], seen);");
                 text.replace(text.find("n = 100"), 7, "n = " + n);
                 text.replace(text.find("x [n]"), 5,
                              of.find("max") != of.npos ? "x [n] in 1..9" : "x [n] in -9..-1");
                 RunOptions options = once();
                 options.data = Data::integers;
                 const RunResult result = run(text, options);
-                EXPECT_EQ(result.pass(), right) << of << " of " << n;
+                EXPECT_EQ(result.pass(), right) << of << " of " << n << " " << type;
             }
 }
 

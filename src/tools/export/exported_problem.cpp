@@ -115,7 +115,7 @@ bool is_c_integer(const std::string& c_type) {
 
 namespace {
 
-/// Whether C can pass it, under its name. Throws UsageError.
+/// How C passes it, under its name. Throws UsageError.
 std::string checked_c_type(const std::string& of, const KernelArgument& argument, std::size_t number) {
     const auto type = c_type(argument.type);
     if (!type || argument.name.empty())
@@ -140,35 +140,26 @@ ExportedArguments::ExportedArguments(const ExportedProblem& problem) {
     const Template of = problem.variants.front()->variant.origin();
     const std::size_t count = VariantAccess::data(problem.variants.front()->variant).places.size();
     for (std::size_t i = 0; i < count; ++i) {
-        const KernelArgument* found = nullptr;
-        std::string type;
-        for (const ExportedVariant* const one : problem.variants) {
-            const auto& place = VariantAccess::data(one->variant).places[i];
-            if (!place) continue;
-            const KernelArgument& argument = one->variant.arguments()[*place];
-            std::string its = checked_c_type(of.name(), argument, i + 1);
-            if (found != nullptr && its != type)
-                throw UsageError(
-                    formatted("{} can't be exported with these variants in one function: its argument {} is "
-                              "{} in some and {} in others.",
-                              of.name(), argument.name, found->type, argument.type));
-            found = &argument;
-            type = std::move(its);
-        }
-        is_passed.push_back(found != nullptr);
-        declared_types.push_back(found != nullptr ? found->type : "");
-        if (found == nullptr) {
+        // Its type follows from what is computed, and so is the same in all that have it.
+        const auto has_it = std::ranges::find_if(problem.variants, [i](const ExportedVariant* one) {
+            return VariantAccess::data(one->variant).places[i].has_value();
+        });
+        is_passed.push_back(has_it != problem.variants.end());
+        if (!is_passed.back()) {
             types.emplace_back("const void*");
-            names.push_back(formatted("kiln_null_{}", names.size()));
+            declared_types.emplace_back();
+            names.push_back(formatted("kiln_null_{}", i));
             continue;
         }
-        const KernelArgument& argument = *found;
+        const Variant& variant = (*has_it)->variant;
+        const KernelArgument& argument = variant.arguments()[*VariantAccess::data(variant).places[i]];
         if (std::ranges::find(of.sizes(), argument.name, &SizeArgument::name) != of.sizes().end())
             sizes.push_back(names.size());
         const auto tensor = std::ranges::find(of.tensors(), argument.name, &TensorArgument::name);
         if (tensor != of.tensors().end() && tensor->role == TensorRole::scratch)
             scratch.push_back(names.size());
-        types.push_back(type);
+        types.push_back(checked_c_type(of.name(), argument, i + 1));
+        declared_types.push_back(argument.type);
         names.push_back(argument.name);
     }
 }

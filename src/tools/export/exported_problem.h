@@ -30,7 +30,7 @@ std::vector<ExportedProblem> exported_problems(const Service& service,
 bool is_c_integer(const std::string& c_type);
 
 /// What C needs to know of a problem's arguments: all that the kernel has before its tensor maps. Callers pass what one of its
-/// variants takes; the others' kernels leave it alone.
+/// variants takes: in scratch alone they differ, and the kernels of others leave it alone.
 struct ExportedArguments {
     std::vector<std::string> types, names;
     std::vector<std::string> declared_types;  ///< by the template: "const float*"
