@@ -64,6 +64,7 @@ Json recorded_json(const Analysis& analysis) {
             {"blocks", recording.blocks},
             {"blocks_recorded", recording.blocks_recorded},
             {"elapsed_ms", recording.elapsed_ms},
+            {"not_scaled", analysis.not_scaled.empty() ? Json() : Json(analysis.not_scaled)},
             {"shared", shared},
             {"global", global}};
 }
@@ -153,11 +154,14 @@ Json to_json(const Analysis& analysis, const Variant& variant, const Target& tar
     json["traffic"] = {{"bytes_at_least", analysis.traffic.bytes_at_least},
                        {"tiled_bytes", or_null(analysis.traffic.tiled_bytes)},
                        {"naive_bytes", or_null(analysis.traffic.naive_bytes)}};
-    json["shared_wavefronts"] = if_recorded(analysis.shared_wavefronts);
-    json["shared_ideal"] = if_recorded(analysis.shared_ideal);
+    const auto if_scaled = [&](double value) {
+        return analysis.not_scaled.empty() ? if_recorded(value) : Json();
+    };
+    json["shared_wavefronts"] = if_scaled(analysis.shared_wavefronts);
+    json["shared_ideal"] = if_scaled(analysis.shared_ideal);
     json["excess"] = if_recorded(analysis.excess());
-    json["global_sectors"] = if_recorded(analysis.global_sectors);
-    json["global_ideal"] = if_recorded(analysis.global_ideal);
+    json["global_sectors"] = if_scaled(analysis.global_sectors);
+    json["global_ideal"] = if_scaled(analysis.global_ideal);
     json["recorded"] = recorded_json(analysis);
     json["compiled"] = compiled;
     json["advice"] = advice;

@@ -221,7 +221,8 @@ std::string recorded_text(const Analysis& analysis, const Variant& variant) {
     return "\nRecorded on the host: " + grouped(recording.blocks_recorded) + " of " +
            grouped(recording.blocks) + " blocks" +
            (same ? "" : " at " + sizes_line(variant.origin(), analysis.recorded_sizes)) +
-           "; the rows below count those, sums are of the whole launch.\n";
+           "; the rows below count those, sums are of the whole launch" +
+           (analysis.not_scaled.empty() ? ".\n" : " at these sizes.\n");
 }
 
 std::string advice_text(const Analysis& analysis, const Terminal& terminal) {

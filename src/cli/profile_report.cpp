@@ -66,10 +66,10 @@ std::string thresholds_text(const ProfileReport& report, const Terminal& termina
 std::string recorded_text(const Analysis& analysis) {
     if (!analysis.recording) return "nothing: see the advice of 'kiln analyze'";
     const Recording& recording = *analysis.recording;
-    std::string text =
-        recording.blocks_recorded == recording.blocks
-            ? formatted("all {} blocks", recording.blocks)
-            : formatted("{} of {} blocks, scaled", recording.blocks_recorded, recording.blocks);
+    std::string text = recording.blocks_recorded == recording.blocks
+                           ? formatted("all {} blocks", recording.blocks)
+                           : formatted("{} of {} blocks{}", recording.blocks_recorded, recording.blocks,
+                                       analysis.not_scaled.empty() ? ", scaled" : "");
     if (!analysis.recorded_sizes.empty() && analysis.recorded_sizes != analysis.problem.sizes) {
         text += ", at";
         for (const auto& [size, value] : analysis.recorded_sizes) text += formatted(" {}={}", size, value);

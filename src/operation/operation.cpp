@@ -100,7 +100,7 @@ struct Operation::State {
     }
 
     /// Not where another variant than the best is launched and needs more than the caller gave: workspace_bytes() may not have
-    /// told of it.
+    /// counted it.
     static bool uses_workspace_of_caller(const LaunchPlan& plan, const LaunchOptions* options) {
         if (options == nullptr || options->workspace == nullptr) return false;
         return !plan.is_substitute || options->workspace_bytes >= plan.arguments.scratch_bytes();

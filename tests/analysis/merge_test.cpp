@@ -59,6 +59,22 @@ TEST(Merge, TheRestStaysNarrow) {
     EXPECT_EQ(site.merged.requests, 3u);  // 4, 2 and 1 floats
 }
 
+// Three floats of four: a compiler may load the fourth as well.
+TEST(Merge, WholePiecesThatAreAskedForInPart) {
+    const SharedSite site = read_rows(4, 3, 16);
+    EXPECT_EQ(widths(site), (std::vector{4, 8})) << "two of three merge, and one is left over";
+    ASSERT_EQ(site.spanned.size(), 1u) << "with pieces of 8 bytes one is left over";
+    EXPECT_EQ(site.spanned[0].bytes, 16);
+    EXPECT_EQ(site.spanned[0].requests, 1u);
+    EXPECT_EQ(site.spanned[0].wavefronts, 4u);
+    EXPECT_EQ(site.spanned[0].ideal, 4u);
+    EXPECT_EQ(site.spanned[0].degree, 1);
+    EXPECT_TRUE(read_rows(4, 1, 16).spanned.empty()) << "one number is no reason to load four";
+    EXPECT_TRUE(read_rows(4, 3, 12).spanned.empty()) << "pieces are not aligned in all lanes";
+    EXPECT_TRUE(read_rows(4, 5, 32).spanned.empty()) << "the fifth is left over";
+    EXPECT_EQ(read_rows(4, 7, 32).spanned.at(0).requests, 2u);
+}
+
 TEST(Merge, StepsOfALoopInAnyOrder) {
     // As the tile of gemm_tiled is read: four rows, one after the other, then the next column of all of them.
     AccessEvents events;

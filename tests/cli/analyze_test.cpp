@@ -181,6 +181,33 @@ TEST_F(KilnAnalyze, ATemplateOfOnesOwn) {
     EXPECT_THAT(json["advice"][0]["text"].get<std::string>(), HasSubstr("no parameter for the layout"));
 }
 
+// Its blocks do n * n steps, which no line of the template says.
+TEST_F(KilnAnalyze, WhatIsNotScaledToTheShapeIsNotANumber) {
+    with_template("square",
+                  "// square: for tests.\n//\n//@ kernel square\n//@ block 32\n//@ grid 1\n//@ size n = 64\n"
+                  "//@ input x [n]\n//@ output y [1]\n#include \"kiln/device.h\"\n\n"
+                  "extern \"C\" __global__ void square(int n, const float* x, float* y) {\n"
+                  "    float sum = 0;\n    for (int i = 0; i < n; ++i)\n"
+                  "        for (int j = 0; j < n; ++j) sum += x[i] * x[j];\n"
+                  "    if (threadIdx.x == 0) y[0] = sum;\n}\n");
+    const Arguments of = {"square", "--template-dir", templates(), "--arch", "sm_90a"},
+                    large = {"--size", "n=8192"};
+    const Outcome text = analyze(of, large);
+    EXPECT_THAT(text.out, HasSubstr("sums are of the whole launch at these sizes."));
+    EXPECT_THAT(text.out, HasSubstr("those of the shape are not known"));
+    EXPECT_THAT(text.out, Not(HasSubstr("moved to and from global memory")));
+    Arguments with_json = of;
+    with_json.emplace_back("--json");
+    const auto json = only(analyze(with_json, large));
+    EXPECT_THAT(json["recorded"]["not_scaled"].get<std::string>(), HasSubstr("linearly with n"));
+    for (const char* count : {"shared_wavefronts", "shared_ideal", "global_sectors", "global_ideal"})
+        EXPECT_TRUE(json[count].is_null()) << count;
+    EXPECT_TRUE(json["traffic"]["tiled_bytes"].is_null());
+    const auto small = only(analyze(with_json, {"--size", "n=128"}));
+    EXPECT_TRUE(small["recorded"]["not_scaled"].is_null());
+    EXPECT_GT(small["global_sectors"], 0);
+}
+
 TEST_F(KilnAnalyze, JitGemm) {
     const std::string gemm = (own_directory() / "jit-gemm").string();
     const auto jit_gemm = [&](Arguments arguments) {

@@ -111,6 +111,163 @@ extern "C" __global__ void two_last(int n, const float* y, float* z) {
     EXPECT_NEAR(*scaled.traffic.tiled_bytes / (3.0 * 64 * 262144 * 4), 1, 0.01);
 }
 
+// A warp has 32 columns of one row: for each of the k steps one sector of `a` and four of `w`, and four of `c` once.
+TEST_F(AnalyzerTest, CountsOfANaiveGemmWithoutFlops) {
+    add_template("product", R"(//@ kernel product
+//@ size m = 70
+//@ size n = 70
+//@ size k = 70
+//@ input a [m, k]
+//@ input w [k, n]
+//@ output c [m, n]
+//@ block 32, 8
+//@ grid ceil_div(n, 32), ceil_div(m, 8)
+#include "kiln/device.h"
+extern "C" __global__ void product(int m, int n, int k, const float* a, const float* w, float* c) {
+    const int column = blockIdx.x * 32 + threadIdx.x, row = blockIdx.y * 8 + threadIdx.y;
+    if (column >= n || row >= m) return;
+    float sum = 0;
+    for (int i = 0; i < k; ++i) sum += a[row * k + i] * w[i * n + column];
+    c[row * n + column] = sum;
+}
+)");
+    KILN_ANALYZE_OR_SKIP();
+    for (const Sizes& shape :
+         {Sizes{{"m", 16384}, {"n", 16384}, {"k", 256}}, Sizes{{"m", 4096}, {"n", 4096}, {"k", 4096}}}) {
+        const Analysis analysis = analyze("product", {}, at(shape));
+        ASSERT_NE(analysis.recorded_sizes, shape) << "else nothing is scaled here";
+        const double m = shape.at("m"), n = shape.at("n"), k = shape.at("k");
+        EXPECT_DOUBLE_EQ(analysis.global_sectors, m * n / 32 * (5 * k + 4)) << k;
+        EXPECT_EQ(analysis.not_scaled, "");
+        EXPECT_DOUBLE_EQ(*analysis.traffic.tiled_bytes, 32 * analysis.global_sectors);
+    }
+}
+
+// Of tiles of 32 x 32, a warp has one row: for each tile of k it loads and stores a row of both, which are four sectors and one
+// wavefront each, and reads 32 times one element of `a` and one row of `b`.
+TEST_F(AnalyzerTest, CountsOfATiledGemmWithoutFlops) {
+    add_template("tiled", R"(//@ kernel tiled
+//@ size m = 70
+//@ size n = 70
+//@ size k = 70
+//@ input a [m, k]
+//@ input w [k, n]
+//@ output c [m, n]
+//@ block 32, 32
+//@ grid ceil_div(n, 32), ceil_div(m, 32)
+#include "kiln/device.h"
+extern "C" __global__ void tiled(int m, int n, int k, const float* a, const float* w, float* c) {
+    __shared__ float of_a[32][33];
+    __shared__ float of_w[32][33];
+    const int x = threadIdx.x, y = threadIdx.y, row = blockIdx.y * 32 + y, column = blockIdx.x * 32 + x;
+    float sum = 0;
+    for (int first = 0; first < k; first += 32) {
+        of_a[y][x] = row < m && first + x < k ? a[row * k + first + x] : 0.f;
+        of_w[y][x] = column < n && first + y < k ? w[(first + y) * n + column] : 0.f;
+        __syncthreads();
+        for (int i = 0; i < 32; ++i)
+            sum += of_a[y][i] * of_w[i][x];
+        __syncthreads();
+    }
+    if (row < m && column < n) c[row * n + column] = sum;
+}
+)");
+    KILN_ANALYZE_OR_SKIP();
+    for (const Sizes& shape :
+         {Sizes{{"m", 2048}, {"n", 2048}, {"k", 256}}, Sizes{{"m", 2048}, {"n", 2048}, {"k", 65536}}}) {
+        const Analysis analysis = analyze("tiled", {}, at(shape));
+        ASSERT_NE(analysis.recorded_sizes, shape) << "else nothing is scaled here";
+        const double warps = shape.at("m") * shape.at("n") / 32.0, tiles = shape.at("k") / 32.0;
+        EXPECT_DOUBLE_EQ(analysis.global_sectors, warps * (8 * tiles + 4)) << tiles;
+        EXPECT_DOUBLE_EQ(analysis.shared_wavefronts, warps * tiles * (2 + 64)) << tiles;
+        EXPECT_EQ(analysis.not_scaled, "");
+    }
+}
+
+// Each block reads all n numbers, and the grid has n / 256 blocks.
+TEST_F(AnalyzerTest, CountsOfAllPairsWithoutFlops) {
+    add_template("pairs", R"(//@ kernel pairs
+//@ size n = 1000
+//@ input x [n]
+//@ output y [n]
+//@ block 256
+//@ grid ceil_div(n, 256)
+#include "kiln/device.h"
+extern "C" __global__ void pairs(int n, const float* x, float* y) {
+    const int me = blockIdx.x * 256 + threadIdx.x;
+    const float mine = me < n ? x[me] : 0;
+    float sum = 0;
+    for (int i = 0; i < n; ++i) sum += rsqrtf(fabsf(mine - x[i]) + 1);
+    if (me < n) y[me] = sum;
+}
+)");
+    KILN_ANALYZE_OR_SKIP();
+    const double n = 262144;
+    const Analysis analysis = analyze("pairs", {}, at({{"n", 262144}}));
+    ASSERT_LT(analysis.recorded_sizes.at("n"), 262144);
+    EXPECT_DOUBLE_EQ(analysis.global_sectors, n / 32 * (n + 8));
+}
+
+// The compiler loads all four numbers to use three: one access of 16 bytes, four wavefronts for a warp, and 16 sectors.
+TEST_F(AnalyzerTest, ThreeMembersOfAVectorAreOneAccess) {
+    const std::string text = R"(//@ kernel members
+//@ size n = 8192
+//@ input x [4 * n] align 16
+//@ output y [n]
+//@ block 256
+//@ grid n / 256
+#include "kiln/device.h"
+extern "C" __global__ void members(int n, const float* x, float* y) {
+    __shared__ float4 s[256];
+    const int t = threadIdx.x, i = blockIdx.x * 256 + t;
+    const float4* const p = reinterpret_cast<const float4*>(x);
+    const float of_global = p[i].x * 2 + p[i].y + p[i].z * 3;  // global
+    s[t] = make_float4(of_global, of_global, of_global, 0);
+    __syncthreads();
+    const float of_shared = s[255 - t].x * 2 + s[255 - t].y + s[255 - t].z * 3;  // shared
+    y[i] = of_shared;
+}
+)";
+    add_template("members", text);
+    KILN_ANALYZE_OR_SKIP();
+    const Analysis analysis = analyze("members", {});
+    ASSERT_EQ(analysis.shared.size(), 2U);
+    const SharedLine& loads = analysis.shared[1];
+    EXPECT_EQ(loads.site.place.line, line_of(text, "// shared"));
+    EXPECT_EQ(loads.belief, "LDS.128 in the compiled code");
+    EXPECT_EQ(loads.believed.bytes, 16);
+    EXPECT_EQ(loads.believed.wavefronts, 4 * loads.believed.requests);
+    EXPECT_EQ(loads.believed.requests * 3, loads.site.as_written.requests);
+    EXPECT_EQ(analysis.excess(), 0);
+    EXPECT_DOUBLE_EQ(analysis.shared_wavefronts, 8192 / 32 * (4 + 4));
+    EXPECT_DOUBLE_EQ(analysis.global_sectors, 8192 / 32 * (16 + 4));
+}
+
+// Without flops nothing says that a block does n * n steps.
+TEST_F(AnalyzerTest, WhatCannotBeScaledIsOfTheRecordedSizes) {
+    add_template("square", R"(//@ kernel square
+//@ size n = 100
+//@ size m = 10
+//@ input x [n]
+//@ output y [m]
+//@ block 32
+//@ grid ceil_div(m, 32)
+#include "kiln/device.h"
+extern "C" __global__ void square(int n, int m, const float* x, float* y) {
+    float sum = 0;
+    for (int i = 0; i < n; ++i)
+        for (int j = 0; j < n; ++j) sum += x[i] * x[j];
+    if (threadIdx.x < m) y[threadIdx.x] = sum;
+}
+)");
+    KILN_ANALYZE_OR_SKIP();
+    const Analysis analysis = analyze("square", {}, at({{"n", 8192}, {"m", 32}}));
+    EXPECT_THAT(analysis.not_scaled, HasSubstr("do not grow linearly with n"));
+    EXPECT_FALSE(analysis.traffic.tiled_bytes);
+    ASSERT_LT(analysis.recorded_sizes.at("n"), 8192);
+    EXPECT_NE(advice_with(analysis, "those of the shape are not known"), nullptr) << all_advice(analysis);
+}
+
 TEST_F(AnalyzerTest, WhatAnEarlierKernelWritesBehindATensorIsOneProblem) {
     add_template("behind", R"(//@ size n = 1000 test 1000
 //@ output y [n]

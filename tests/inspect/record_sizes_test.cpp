@@ -3,8 +3,14 @@
 // Which sizes are recorded, and counts at those scaled to the shape.
 #include "inspect/record_sizes.h"
 
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+
 #include "analyzer_support.h"
 #include "inspect/layout_search.h"
+#include "inspect/measured_sizes.h"
 
 namespace kiln::test {
 namespace {
@@ -60,14 +66,176 @@ TEST_F(RecordSizesTest, RemaindersStay) {
     EXPECT_LE(sizes.at.block_accesses, RecordBudget().accesses);
 }
 
-// Bytes are what counts where no flops are declared.
+// Of blocks that make so many accesses, as a function of the sizes.
+RecordSizes measured(const Variant& variant, const Sizes& shape,
+                     const std::function<double(const std::map<std::string, double>&)>& accesses) {
+    return measured_sizes(variant, shape, {}, [&](const LaunchWork& work) {
+        std::map<std::string, double> sizes;
+        for (const auto& [name, size] : work.sizes) sizes[name] = static_cast<double>(size);
+        const double bytes = 4 * accesses(sizes);
+        return std::vector<BlockBytes>(work.kernel_blocks.size(), {bytes, bytes});
+    });
+}
+double constant(const std::map<std::string, double>&) { return 1000; }
+
+// Of the first kernel, from counts per block at the two recordings.
+double whole(const RecordSizes& sizes, double at, double less) {
+    RecordSizes first{sizes.at.of_kernel(0), std::nullopt};
+    if (sizes.less) first.less = sizes.less->of_kernel(0);
+    return Scaling(first, sizes.shape.of_kernel(0)).whole_grid(at, less);
+}
+
 TEST_F(RecordSizesTest, MemoryAlone) {
-    const Variant tile = variant("transpose_tiled");
-    const LaunchWork shape = launch_work(tile, {{"rows", 16384}, {"cols", 16384}});
-    const RecordSizes sizes = record_sizes(tile, shape);
+    const RecordSizes sizes =
+        measured(variant("transpose_tiled"), {{"rows", 16384}, {"cols", 16384}}, constant);
     EXPECT_LE(sizes.at.tensor_bytes, RecordBudget().bytes);
-    EXPECT_NEAR(sizes.at.block_work, shape.block_work, 1e-9);
     EXPECT_FALSE(sizes.less) << "a block does the same as ever";
+    EXPECT_EQ(sizes.not_scaled, "");
+    EXPECT_EQ(whole(sizes, 7, 0), 7 * static_cast<double>(sizes.shape.blocks));
+}
+
+class WithoutFlops : public RecordSizesTest {
+  protected:
+    Variant tile() {
+        return target()
+            .parse(R"(//@ kernel tile
+//@ block 256
+//@ grid ceil_div(n, 32), ceil_div(m, 32)
+//@ size m = 4096
+//@ size n = 4096
+//@ size k = 4096
+//@ input a [m, k]
+//@ input b [k, n]
+//@ output c [m, n]
+#include "kiln/device.h"
+extern "C" __global__ void tile(int m, int n, int k, const float* a, const float* b, float* c) {}
+)",
+                   "tile.cu")
+            .variant();
+    }
+    static double of_k(const std::map<std::string, double>& sizes) { return 64 * sizes.at("k") + 1024; }
+};
+
+TEST_F(WithoutFlops, WhatABlockDependsOnStays) {
+    const RecordSizes sizes = measured(tile(), {{"m", 16384}, {"n", 16384}, {"k", 256}}, of_k);
+    EXPECT_EQ(sizes.at.sizes.at("k"), 256);
+    EXPECT_LT(sizes.at.sizes.at("m"), 16384);
+    EXPECT_LE(sizes.at.tensor_bytes, RecordBudget().bytes);
+    EXPECT_FALSE(sizes.less);
+    EXPECT_EQ(sizes.not_scaled, "");
+    EXPECT_EQ(whole(sizes, 100, 0), 100 * 512 * 512.0);
+}
+
+TEST_F(WithoutFlops, WhatIsTooMuchIsScaledAlongOneSize) {
+    const RecordSizes sizes = measured(tile(), {{"m", 512}, {"n", 512}, {"k", 1 << 20}}, of_k);
+    ASSERT_TRUE(sizes.less) << sizes.not_scaled;
+    EXPECT_EQ(sizes.at.sizes.at("n"), sizes.less->sizes.at("n"));
+    EXPECT_EQ(sizes.at.sizes.at("m"), sizes.less->sizes.at("m"));
+    const auto count = [](const LaunchWork& work) { return 3.0 * work.sizes.at("k") + 5; };
+    EXPECT_DOUBLE_EQ(whole(sizes, count(sizes.at), count(*sizes.less)), 16 * 16 * (3.0 * (1 << 20) + 5));
+}
+
+// An n-body: each block reads all of what the grid is divided into.
+TEST_F(WithoutFlops, ASizeOfTheGridMayBeThatOfALoop) {
+    const Variant bodies = target()
+                               .parse(R"(//@ kernel bodies
+//@ block 256
+//@ grid ceil_div(n, 256)
+//@ size n = 65536
+//@ input x [n]
+//@ output y [n]
+#include "kiln/device.h"
+extern "C" __global__ void bodies(int n, const float* x, float* y) {}
+)",
+                                      "bodies.cu")
+                               .variant();
+    const RecordSizes sizes = measured(bodies, {}, [](const auto& with) { return 256 * with.at("n") + 512; });
+    ASSERT_TRUE(sizes.less) << sizes.not_scaled;
+    EXPECT_LE(static_cast<double>(256 * sizes.at.sizes.at("n")), 2 * RecordBudget().accesses);
+    const auto count = [](const LaunchWork& work) { return 8.0 * work.sizes.at("n") + 64; };
+    EXPECT_DOUBLE_EQ(whole(sizes, count(sizes.at), count(*sizes.less)), 256 * (8 * 65536.0 + 64));
+}
+
+TEST_F(WithoutFlops, TwoSizesThatChangeABlockAreNotScaled) {
+    const RecordSizes sizes = measured(tile(), {{"m", 1 << 16}, {"n", 512}, {"k", 1 << 16}},
+                                       [](const auto& with) { return with.at("k") * with.at("m"); });
+    EXPECT_THAT(sizes.not_scaled, ::testing::HasSubstr("depend on k and m"));
+    EXPECT_FALSE(sizes.less);
+    EXPECT_EQ(sizes.shape.sizes, sizes.at.sizes);
+    EXPECT_EQ(whole(sizes, 7, 0), 7 * static_cast<double>(sizes.at.blocks));
+}
+
+TEST_F(WithoutFlops, WhatIsNotLinearIsNotScaled) {
+    const RecordSizes sizes = measured(tile(), {{"m", 512}, {"n", 512}, {"k", 1 << 18}},
+                                       [](const auto& with) { return with.at("k") * with.at("k"); });
+    EXPECT_THAT(sizes.not_scaled, ::testing::HasSubstr("do not grow linearly with k"));
+}
+
+TEST_F(WithoutFlops, AKernelThatDoesNotRunAtSmallSizes) {
+    const auto fails_below = [](double least) {
+        return [=](const auto& with) {
+            if (with.at("k") < least) throw UsageError("k is too small");
+            return with.at("k");
+        };
+    };
+    const RecordSizes whole_shape = measured(tile(), {{"m", 512}, {"n", 512}, {"k", 512}}, fails_below(300));
+    EXPECT_EQ(whole_shape.at.sizes.at("k"), 512);
+    EXPECT_EQ(whole_shape.not_scaled, "");
+    const RecordSizes large =
+        measured(tile(), {{"m", 512}, {"n", 512}, {"k", 1 << 20}}, fails_below(1 << 19));
+    EXPECT_THAT(large.not_scaled, ::testing::HasSubstr("can't be run: k is too small"));
+}
+
+// The mean has the edges of a small grid, and the largest block the longest of unequal loops.
+TEST_F(WithoutFlops, TheLargestBlockOrTheMeanShowsWhatABlockDoes) {
+    const auto with = [&](const Variant& of, const Sizes& shape, const auto& bytes) {
+        return measured_sizes(of, shape, {}, [&](const LaunchWork& work) {
+            return std::vector<BlockBytes>{bytes(static_cast<double>(work.sizes.begin()->second))};
+        });
+    };
+    const Variant copy = target()
+                             .parse(R"(//@ kernel copying
+//@ block 256
+//@ grid min(ceil_div(n, 256), 1000)
+//@ size n = 64000000
+//@ input x [n]
+//@ output y [n]
+#include "kiln/device.h"
+extern "C" __global__ void copying(int n, const float* x, float* y) {}
+)",
+                                    "copying.cu")
+                             .variant();
+    const RecordSizes rounds = with(copy, {}, [](double n) {
+        return BlockBytes{2048 * std::ceil(n / 256000), 2048 * n / 256000};
+    });
+    EXPECT_TRUE(rounds.less) << rounds.not_scaled;
+    const RecordSizes edges = with(tile(), {{"k", 65536}, {"m", 4096}, {"n", 4096}}, [](double k) {
+        return BlockBytes{256 * k, 200 * k - 3 * k * k / 65536};
+    });
+    EXPECT_EQ(edges.not_scaled, "");
+}
+
+// From some size on, the blocks of a grid loop.
+TEST_F(WithoutFlops, AGridThatStopsGrowing) {
+    const auto copy = [&](int most_blocks) {
+        return target()
+            .parse("//@ kernel copying\n//@ block 256\n//@ grid min(ceil_div(n, 256), " +
+                       std::to_string(most_blocks) +
+                       ")\n//@ size n = 64000000\n//@ input x [n]\n//@ output y [n]\n"
+                       "#include \"kiln/device.h\"\n"
+                       "extern \"C\" __global__ void copying(int n, const float* x, float* y) {}\n",
+                   "copying.cu")
+            .variant();
+    };
+    const auto of_blocks = [](double most_blocks) {
+        return [=](const auto& sizes) { return std::max(512.0, 2 * sizes.at("n") / most_blocks); };
+    };
+    const RecordSizes few = measured(copy(1000), {}, of_blocks(1000));
+    ASSERT_TRUE(few.less) << few.not_scaled;
+    EXPECT_DOUBLE_EQ(whole(few, few.at.sizes.at("n") / 1000.0, few.less->sizes.at("n") / 1000.0), 64e6);
+    // A tenth of the data that may be recorded does not even fill this grid.
+    EXPECT_THAT(measured(copy(100000), {}, of_blocks(100000)).not_scaled,
+                ::testing::HasSubstr("the number of blocks follows n in another way"));
 }
 
 // Rows of a sparse matrix stay as long.
@@ -86,8 +254,10 @@ extern "C" __global__ void sparse(int rows, int many, const int* first, const fl
 )",
                                       "sparse.cu")
                                .variant();
-    const LaunchWork shape = launch_work(sparse, {});
-    const RecordSizes sizes = record_sizes(sparse, shape);
+    const RecordSizes sizes =
+        measured(sparse, {}, [](const auto& with) { return 128 * (with.at("many") / with.at("rows") + 3); });
+    EXPECT_EQ(sizes.not_scaled, "");
+    EXPECT_FALSE(sizes.less);
     EXPECT_LE(sizes.at.tensor_bytes, RecordBudget().bytes);
     EXPECT_NEAR(
         static_cast<double>(sizes.at.sizes.at("many")) / static_cast<double>(sizes.at.sizes.at("rows")), 20,
@@ -116,7 +286,7 @@ extern "C" __global__ void packed(int batch, int as, int bs, int wide, int deep,
 )",
                                       "packed.cu")
                                .variant();
-    const RecordSizes sizes = record_sizes(packed, launch_work(packed, {}));
+    const RecordSizes sizes = measured(packed, {}, constant);
     EXPECT_LE(sizes.at.tensor_bytes, RecordBudget().bytes);
     const auto mean = [&](const char* all) {
         return static_cast<double>(sizes.at.sizes.at(all)) / static_cast<double>(sizes.at.sizes.at("batch"));
@@ -143,7 +313,7 @@ extern "C" __global__ void second(int n, const float* x, float* y) {}
 )",
                                    "two.cu")
                             .variant();
-    EXPECT_NE(record_sizes(two, launch_work(two, {})).at.kernel_blocks[1], 0U);
+    EXPECT_NE(measured(two, {}, constant).at.kernel_blocks[1], 0U);
 }
 
 TEST(Scaling, IsExactWhereCountsAreAffine) {

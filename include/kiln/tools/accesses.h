@@ -46,6 +46,18 @@ struct SharedSite {
     std::uint64_t misaligned = 0;   ///< requests with a lane whose address is no multiple of its width
     /// The lanes' byte addresses in the request of the highest degree, relative to the variable; for a picture.
     std::vector<std::optional<std::uint32_t>> worst;
+    /// Wider than as_written, ascending: if the compiler accesses whole pieces of this width, of which a lane asks
+    /// for two parts or more, such as three of the four numbers of a float4. Only widths at which that leaves no
+    /// access over.
+    std::vector<WidthCost> spanned;
+};
+
+/// How a warp's executions of one access to global memory come out if the compiler uses this width.
+struct WidthSectors {
+    int bytes = 0;               ///< per lane
+    std::uint64_t requests = 0;  ///< of warps
+    std::uint64_t sectors = 0;   ///< of 32 bytes that they touch
+    std::uint64_t ideal = 0;     ///< that the bytes of all lanes would fill, side by side
 };
 
 /// All executions of one access to global memory in the source.
@@ -60,8 +72,9 @@ struct GlobalSite {
     std::uint64_t misaligned = 0;  ///< requests with a lane whose address is no multiple of its width
     /// The same after merging neighbouring accesses of each lane up to 16 bytes, as for shared memory.
     std::uint64_t merged_requests = 0;
-    std::uint64_t merged_sectors = 0;  ///< as merged_requests
-    std::uint64_t merged_ideal = 0;    ///< as merged_requests
+    std::uint64_t merged_sectors = 0;   ///< as merged_requests
+    std::uint64_t merged_ideal = 0;     ///< as merged_requests
+    std::vector<WidthSectors> spanned;  ///< as for shared memory
 };
 
 /// What is wrong with an access.
@@ -119,6 +132,8 @@ struct Recording {
     bool has_last_block = false;
     std::vector<SharedSite> last_shared;  ///< what that block has of `shared`
     std::vector<GlobalSite> last_global;  ///< likewise
+    /// That the threads of each recorded block access, in the order of the blocks.
+    std::vector<std::uint64_t> block_bytes;
 
     /// blocks / blocks_recorded: what the sums are to be multiplied with for the whole grid.
     double scale() const;

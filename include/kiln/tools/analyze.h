@@ -27,8 +27,10 @@ struct AnalyzeOptions {
     bool test_sizes = false;  ///< sizes that are not given have the small defaults of tests
     /// Not set: the shape itself, where a block has some 2.5 million accesses and the tensors 12 MB at most; else
     /// smaller sizes (Analysis::recorded_sizes) and a second recording at still smaller ones. Counts of a
-    /// block are taken to grow linearly with its flops (without flops, with its bytes), and those of the grid
-    /// with its blocks. Sizes keep their remainders modulo 128, so that whole tiles and aligned rows stay so.
+    /// block are taken to grow linearly with its flops, and those of the grid with its blocks. Without flops, what
+    /// a block does at a few small sizes is measured first: sizes that do not change it are lowered, and
+    /// another only where its counts grow linearly (else Analysis::not_scaled). Sizes keep their remainders modulo
+    /// 128, so that whole tiles and aligned rows stay so.
     std::optional<Sizes> record_sizes;
     bool record = true;             ///< else nothing runs: resources, occupancy and roofline only
     std::uint64_t most_blocks = 8;  ///< RecorderOptions::most_blocks, from 1
@@ -57,7 +59,7 @@ struct CompiledAccess {
 /// A site of the recording with the width that is believed to be compiled.
 struct SharedLine {
     SharedSite site;     ///< as recorded
-    WidthCost believed;  ///< one of site.widths, of the blocks recorded
+    WidthCost believed;  ///< one of site.widths or site.spanned, of the blocks recorded
     /// Why: "LDS.128 in the compiled code", "as written".
     std::string belief;
 };
@@ -95,8 +97,11 @@ struct Analysis {
     std::optional<double> tile_intensity;
     Traffic traffic;  ///< bytes of device memory
 
-    std::optional<Recording> recording;    ///< not set: nothing was run
-    Sizes recorded_sizes;                  ///< of the recording
+    std::optional<Recording> recording;  ///< not set: nothing was run
+    Sizes recorded_sizes;                ///< of the recording
+    /// Why counts can't be scaled from recorded_sizes to the shape: shared_wavefronts to global_ideal are then of
+    /// the whole launch at recorded_sizes, and `traffic` has none. Empty: they are scaled.
+    std::string not_scaled;
     std::vector<SharedLine> shared;        ///< by line
     std::vector<CompiledAccess> compiled;  ///< by line
     double shared_wavefronts = 0;  ///< of all shared lines, scaled to the grid of the shape asked about

@@ -98,6 +98,10 @@ void AccessTotals::Sums::add(const Sums& more) {
         merged[i].units += more.merged[i].units;
         merged[i].ideal += more.merged[i].ideal;
         merged[i].absorbed += more.merged[i].absorbed;
+        spanned[i].accesses += more.spanned[i].accesses;
+        spanned[i].requests += more.spanned[i].requests;
+        spanned[i].units += more.spanned[i].units;
+        spanned[i].ideal += more.spanned[i].ideal;
     }
 }
 
@@ -113,6 +117,10 @@ AccessTotals::Sums AccessTotals::Sums::since(const Sums& before) const {
         added.merged[i].units = merged[i].units - before.merged[i].units;
         added.merged[i].ideal = merged[i].ideal - before.merged[i].ideal;
         added.merged[i].absorbed = merged[i].absorbed - before.merged[i].absorbed;
+        added.spanned[i].accesses = spanned[i].accesses - before.spanned[i].accesses;
+        added.spanned[i].requests = spanned[i].requests - before.spanned[i].requests;
+        added.spanned[i].units = spanned[i].units - before.spanned[i].units;
+        added.spanned[i].ideal = spanned[i].ideal - before.spanned[i].ideal;
     }
     return added;
 }

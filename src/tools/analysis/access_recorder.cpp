@@ -59,6 +59,7 @@ struct __attribute__((visibility("hidden"))) AccessRecorder::State final : Acces
     AccessProblems problems;
     std::function<void(const AccessProblem&)> report;
     std::uint64_t launches = 0, blocks = 0, blocks_recorded = 0;
+    std::vector<std::uint64_t> block_bytes;
     double elapsed_ms = 0;
 
     // Of the launch.
@@ -152,6 +153,7 @@ bool AccessRecorder::State::begin_block(Dim3 index) {
     has_last |= is_last;
     block = index;
     in_block = true;
+    block_bytes.push_back(0);
     requests.begin_block(threads);
     requests.tell_each(false);
     totals.begin_block();
@@ -161,8 +163,9 @@ bool AccessRecorder::State::begin_block(Dim3 index) {
 }
 
 void AccessRecorder::State::accesses(unsigned thread, std::span<const ObservedAccess> list) {
-    if (thread >= threads) return;
+    if (thread >= threads || block_bytes.empty()) return;
     requests.add(thread, list);
+    for (const ObservedAccess& access : list) block_bytes.back() += access.bytes;
     if (!list.empty()) report_vector(thread, list.back());
     if (requests.pending_bytes() > kMostPendingBytes) make_room(thread);
 }
@@ -356,6 +359,7 @@ Recording AccessRecorder::recording() const {
     recording.blocks = state_->blocks;
     recording.blocks_recorded = state_->blocks_recorded;
     recording.first_blocks = state_->options.first_blocks;
+    recording.block_bytes = state_->block_bytes;
     recording.elapsed_ms = state_->elapsed_ms;
     recording.has_last_block = state_->has_last && state_->launches == 1;
     if (recording.has_last_block) {

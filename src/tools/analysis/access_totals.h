@@ -66,6 +66,12 @@ class AccessTotals {
         std::uint64_t absorbed = 0;  // accesses that became part of one of that width
         int degree = 0;
     };
+    // What accesses cost if each piece of some width that a lane accesses two parts of or more is one access of that width.
+    struct Spanning {
+        std::uint64_t accesses = 0;  // that are a part of one
+        std::uint64_t requests = 0, units = 0, ideal = 0;
+        int degree = 0;
+    };
     struct Sums {
         AccessSite site;
         int width = 0;  // per lane as written, of a power of two
@@ -76,6 +82,7 @@ class AccessTotals {
         std::uint64_t misaligned = 0;
         int degree = 0;
         std::array<Merging, kWidths> merged;
+        std::array<Spanning, kWidths> spanned;
         int worst_units = -1;
         std::vector<std::optional<std::uint32_t>> worst;
 
@@ -117,6 +124,7 @@ class AccessTotals {
     void count_copy(const Seen& source, const Seen& target);
     void consider_merging(const Seen& seen);
     void close(std::vector<MergeCandidate>& window);
+    void span(Sums& sums, std::span<const MergeCandidate> candidates, int width);
     // The logarithm of the widest width to which at least half of the accesses merge.
     static int widest(const Sums& sums);
 

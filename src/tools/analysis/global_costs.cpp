@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The part of AccessTotals that counts accesses to global memory.
+#include <utility>
+
 #include "analysis/access_totals.h"
 
 namespace kiln {
@@ -23,7 +25,12 @@ std::vector<GlobalSite> AccessTotals::global() const {
         told.merged_requests = sums.requests + static_cast<std::uint64_t>(merging.requests);
         told.merged_sectors = sums.units + static_cast<std::uint64_t>(merging.units);
         told.merged_ideal = sums.ideal + static_cast<std::uint64_t>(merging.ideal);
-        result.push_back(told);
+        for (int log = width_log(sums.width) + 1; log < kWidths; ++log) {
+            const Spanning& spanning = sums.spanned[static_cast<std::size_t>(log)];
+            if (spanning.accesses == sums.requests)
+                told.spanned.push_back({1 << log, spanning.requests, spanning.units, spanning.ideal});
+        }
+        result.push_back(std::move(told));
     }
     return result;
 }

@@ -108,6 +108,12 @@ std::vector<SharedSite> AccessTotals::shared() const {
             told.widths.push_back(cost);
         }
         told.merged = told.widths.back();
+        for (int log = width_log(sums.width) + 1; log < kWidths; ++log) {
+            const Spanning& spanning = sums.spanned[static_cast<std::size_t>(log)];
+            if (spanning.accesses == sums.requests)
+                told.spanned.push_back(
+                    {1 << log, spanning.requests, spanning.units, spanning.ideal, spanning.degree});
+        }
         result.push_back(std::move(told));
     }
     return result;

@@ -42,6 +42,11 @@ std::vector<Advice> advise(const AdviceContext& context) {
         advice.push_back({Weight::warning,
                           "not recorded, so its accesses to memory are not known: " + context.not_recorded,
                           {}});
+    if (!context.analysis.not_scaled.empty())
+        advice.push_back({Weight::hint,
+                          "sums are of the recorded sizes, since those of the shape are not known: " +
+                              context.analysis.not_scaled + "; a line '//@ flops' says what a block does",
+                          {}});
     advise_on_memory_accesses(context, advice);
     advise_on_occupancy(context, advice);
     advise_on_roofline(context, advice);

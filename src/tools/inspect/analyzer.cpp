@@ -44,7 +44,6 @@ struct CompiledVariant {
 /// The recording of a variant, or why there is none.
 struct Recorded {
     std::optional<RecordedVariant> variant, naive;
-    std::optional<LaunchWork> naive_shape;
     std::string reason;
 };
 
@@ -158,12 +157,6 @@ struct Analyzer::State {
         return {resources_of(binary), compiled_accesses(binary)};
     }
 
-    RecordSizes sizes_for(const Variant& host_variant, const LaunchWork& shape,
-                          const AnalyzeOptions& options) {
-        if (options.record_sizes) return {launch_work(host_variant, *options.record_sizes), std::nullopt};
-        return record_sizes(host_variant, shape);
-    }
-
     /// The sizes of a problem as the naive variant knows them.
     void record_naive(const Variant& naive, std::future<AnyKernel> kernel, const Problem& problem,
                       const RecorderOptions& options, Recorded& result) {
@@ -173,9 +166,9 @@ struct Analyzer::State {
             each.most_blocks = std::min<std::uint64_t>(options.most_blocks, 4);
             each.most_ms = options.most_ms / 4;
             each.problems = false;
-            result.naive =
-                record_variant(host(), kernel.get(), record_sizes(naive, shape, kNaiveBudget), each);
-            result.naive_shape = shape;
+            const AnyKernel built = kernel.get();
+            const RecordSizes sizes = chosen_sizes(host(), built, shape, kNaiveBudget, std::nullopt, each);
+            if (sizes.not_scaled.empty()) result.naive = record_variant(host(), built, sizes, each);
         } catch (const Error&) {
             // It can't be run or compiled here, so there is no comparison.
         }
@@ -186,7 +179,7 @@ struct Analyzer::State {
         Recorded result;
         try {
             const Variant on_host = host().on_host(variant);
-            const RecorderOptions recording = recorder_options(options);
+            RecorderOptions recording = recorder_options(options);
             std::optional<Variant> naive;
             std::future<AnyKernel> naive_kernel;
             try {
@@ -198,8 +191,11 @@ struct Analyzer::State {
                 naive_kernel =
                     std::async(kInBackground, [this, naive = *naive] { return host().build(naive); });
             const AnyKernel kernel = host().build(on_host);
-            result.variant = record_variant(host(), kernel, sizes_for(on_host, shape, options), recording);
-            if (naive) record_naive(*naive, std::move(naive_kernel), problem, recording, result);
+            const RecordSizes sizes =
+                chosen_sizes(host(), kernel, shape, RecordBudget(), options.record_sizes, recording);
+            result.variant = record_variant(host(), kernel, sizes, recording);
+            if (naive)
+                record_naive(*naive, std::move(naive_kernel), problem, recorder_options(options), result);
         } catch (const Error& error) {
             result.reason = first_line(error.what());
         }
@@ -273,21 +269,23 @@ Analysis Analyzer::analyze(const Variant& given, const AnalyzeOptions& options) 
         analysis.recording = added_up(recorded.variant->at);
         analysis.recorded_sizes = recorded.variant->sizes.at.sizes;
         analysis.shared = believed_lines(*analysis.recording, analysis.compiled);
-        const ScaledCounts counts = scaled_counts(*recorded.variant, shape, analysis.compiled);
+        analysis.not_scaled = recorded.variant->sizes.not_scaled;
+        const LaunchWork& scaled_to = recorded.variant->sizes.shape;
+        const ScaledCounts counts = scaled_counts(*recorded.variant, scaled_to, analysis.compiled);
         analysis.shared_wavefronts = counts.shared_wavefronts;
         analysis.shared_ideal = counts.shared_ideal;
         analysis.global_sectors = counts.global_sectors;
         analysis.global_ideal = counts.global_ideal;
         constexpr double kSectorBytes = 32;
         // TMA copies are not made by threads, so they are not recorded.
-        const bool all_seen = variant.origin().tensor_maps().empty();
+        const bool all_seen = variant.origin().tensor_maps().empty() && analysis.not_scaled.empty();
         if (all_seen) analysis.traffic.tiled_bytes = counts.global_sectors * kSectorBytes;
         if (all_seen && !analysis.shared.empty() && analysis.problem.flops > 0 && counts.loaded_bytes > 0)
             analysis.tile_intensity = static_cast<double>(analysis.problem.flops) / counts.loaded_bytes;
-        if (recorded.naive)
+        if (recorded.naive && analysis.not_scaled.empty())
             analysis.traffic.naive_bytes =
-                kSectorBytes * scaled_counts(*recorded.naive, *recorded.naive_shape, {}).global_sectors;
-        sectors = scaled_sectors(*recorded.variant, shape, analysis.compiled);
+                kSectorBytes * scaled_counts(*recorded.naive, recorded.naive->sizes.shape, {}).global_sectors;
+        sectors = scaled_sectors(*recorded.variant, scaled_to, analysis.compiled);
         layout = state_->search_layout(given, analysis, *recorded.variant, options);
     }
     analysis.advice =

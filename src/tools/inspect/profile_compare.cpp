@@ -53,13 +53,14 @@ std::vector<ComparedFigure> compare_with_measured(const Analysis& analysis, cons
     };
     using Figure = std::optional<double>;
     const bool recorded = analysis.recording.has_value();
-    add("shared wavefronts", recorded ? Figure(analysis.shared_wavefronts) : Figure(),
+    const bool scaled = recorded && analysis.not_scaled.empty();
+    add("shared wavefronts", scaled ? Figure(analysis.shared_wavefronts) : Figure(),
         measured.shared_wavefronts);
-    add("shared ideal", recorded ? Figure(analysis.shared_ideal) : Figure(), measured.shared_ideal);
+    add("shared ideal", scaled ? Figure(analysis.shared_ideal) : Figure(), measured.shared_ideal);
     add("shared excess", recorded && analysis.shared_ideal > 0 ? Figure(analysis.excess()) : Figure(),
         measured.excess(), true);
-    add("global sectors", recorded ? Figure(analysis.global_sectors) : Figure(), measured.global_sectors);
-    add("global ideal", recorded ? Figure(analysis.global_ideal) : Figure(), measured.global_ideal);
+    add("global sectors", scaled ? Figure(analysis.global_sectors) : Figure(), measured.global_sectors);
+    add("global ideal", scaled ? Figure(analysis.global_ideal) : Figure(), measured.global_ideal);
     add("LDS cycles", {}, measured.lds_cycles);
     add("LDS conflict cycles", {}, measured.lds_conflict_cycles);
     const bool has_waves = analysis.waves && analysis.waves->mean_occupancy > 0;

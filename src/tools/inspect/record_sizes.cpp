@@ -3,99 +3,24 @@
 // Lowers sizes one at a time, always the one that helps most.
 #include "inspect/record_sizes.h"
 
-#include <kiln/error.h>
-
 #include <algorithm>
 #include <vector>
 
 #include "inspect/launch_extent.h"
+#include "inspect/size_steps.h"
 
 namespace kiln {
 namespace {
 
 constexpr double kClearlyMore = 1.02;
-constexpr std::int64_t kSteps[] = {128, 256, 512, 1024, 2048, 4096};
-
-/// `size` about halved and its remainder kept; nullopt when no full step is left.
-std::optional<std::int64_t> lowered(std::int64_t size, std::int64_t step) {
-    const std::int64_t steps = size / step;
-    // One step stays, so that loops and grids still repeat.
-    if (steps < 2) return std::nullopt;
-    return size - steps / 2 * step;
-}
-
-std::optional<std::int64_t> raised(std::int64_t size, std::int64_t step) { return size + step; }
-
-/// Whether all kernels of one launch are launched by the other.
-bool has_kernels_of(const LaunchWork& other, const LaunchWork& one) {
-    return std::ranges::equal(
-        other.kernel_blocks, one.kernel_blocks,
-        [](std::uint64_t has, std::uint64_t wanted) { return has != 0 || wanted == 0; });
-}
-
-/// The launch with these sizes changed by the smallest step that the template accepts, and that leaves out no kernel.
-template <class Change>
-std::optional<LaunchWork> with_changed(const Variant& variant, const LaunchWork& now,
-                                       const std::vector<std::string>& names, const Change& change) {
-    for (const std::int64_t step : kSteps) {
-        Sizes changed = now.sizes;
-        for (const std::string& name : names) {
-            const auto size = change(now.sizes.at(name), step);
-            if (!size) return std::nullopt;
-            changed[name] = *size;
-        }
-        try {
-            LaunchWork work = launch_work(variant, changed);
-            if (has_kernels_of(work, now)) return work;
-        } catch (const VariantError&) {
-            // Not a required multiple, or sizes that depend on each other.
-        }
-    }
-    return std::nullopt;
-}
 
 /// The launch with one size lowered and the least `cost`; nullopt: none is below `now`.
 template <class Cost>
 std::optional<LaunchWork> lowest(const Variant& variant, const LaunchWork& now, const Cost& cost) {
     std::optional<LaunchWork> best;
     for (const auto& [name, size] : now.sizes) {
-        auto next = with_changed(variant, now, {name}, lowered);
+        auto next = with_lowered(variant, now, {name});
         if (next && cost(*next) < cost(best ? *best : now)) best = std::move(next);
-    }
-    return best;
-}
-
-/// How many packed sequences have about the mean length that they have in `shape`.
-std::ptrdiff_t kept_lengths(const LaunchWork& work, const LaunchWork& shape) {
-    constexpr double kAbout = 1.25;
-    std::ptrdiff_t kept = 0;
-    for (std::size_t i = 0; i < work.mean_lengths.size(); ++i) {
-        const double a = work.mean_lengths[i], b = shape.mean_lengths[i];
-        kept += a <= kAbout * b && b <= kAbout * a ? 1 : 0;
-    }
-    return kept;
-}
-
-/// The launch with one size lowered, and with it those that packed sequences join: one after the other, as long as more of them
-/// then are as long as in `shape`.
-std::optional<LaunchWork> with_joined(const Variant& variant, const LaunchWork& now, const LaunchWork& shape,
-                                      const std::string& first) {
-    std::vector<std::string> names = {first};
-    std::optional<LaunchWork> best = with_changed(variant, now, names, lowered);
-    for (bool better = best.has_value(); better;) {
-        better = false;
-        std::string joined;
-        for (const auto& [name, size] : now.sizes) {
-            if (std::ranges::find(names, name) != names.end()) continue;
-            names.push_back(name);
-            auto next = with_changed(variant, now, names, lowered);
-            names.pop_back();
-            if (!next || kept_lengths(*next, shape) <= kept_lengths(*best, shape)) continue;
-            best = std::move(next);
-            joined = name;
-            better = true;
-        }
-        if (better) names.push_back(joined);
     }
     return best;
 }
@@ -119,7 +44,7 @@ std::optional<LaunchWork> smallest(const Variant& variant, const LaunchWork& now
 std::optional<LaunchWork> next_higher(const Variant& variant, const LaunchWork& now) {
     std::optional<LaunchWork> best;
     for (const auto& [name, size] : now.sizes) {
-        auto next = with_changed(variant, now, {name}, raised);
+        auto next = with_raised(variant, now, name);
         // Other blocks at the edge of the grid change the mean slightly, but not the loop in each block.
         const bool deeper = next && next->block_work > kClearlyMore * now.block_work;
         if (deeper && (!best || next->block_work < best->block_work)) best = std::move(next);
@@ -135,7 +60,10 @@ LaunchWork LaunchWork::of_kernel(std::size_t kernel) const {
     LaunchWork work = *this;
     work.blocks = kernel_blocks.at(kernel);
     const double blocks_per_block = static_cast<double>(blocks) / static_cast<double>(work.blocks);
-    work.block_work *= blocks_per_block;
+    if (kernel_work.empty())
+        work.block_work *= blocks_per_block;
+    else
+        work.block_work = kernel_work.at(kernel);
     work.block_accesses *= blocks_per_block;
     return work;
 }
@@ -153,15 +81,13 @@ LaunchWork launch_work(const Variant& variant, const Sizes& sizes) {
                                         static_cast<double>(std::max<std::int64_t>(1, tensor.count() - 1)));
     }
     const double blocks = static_cast<double>(work.blocks);
-    const double flops = static_cast<double>(problem.flops) / blocks;
-    const double bytes = static_cast<double>(problem.bytes) / blocks;
-    work.block_work = problem.flops > 0 ? flops : bytes;
-    work.block_accesses = flops + bytes / 2;
+    work.block_work = static_cast<double>(problem.flops) / blocks;
+    work.block_accesses = work.block_work + static_cast<double>(problem.bytes) / blocks / 2;
     return work;
 }
 
 RecordSizes record_sizes(const Variant& variant, const LaunchWork& shape, const RecordBudget& budget) {
-    RecordSizes result{launch_work(variant, shape.sizes), std::nullopt};
+    RecordSizes result{launch_work(variant, shape.sizes), std::nullopt, shape, {}};
     LaunchWork& at = result.at;
     while (at.block_accesses > budget.accesses) {
         auto next = lowest(variant, at, accesses_of);

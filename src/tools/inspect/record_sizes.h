@@ -8,11 +8,12 @@
 // complete, and aligned rows stay aligned. Where memory is too much, sizes that `offsets to` joins are lowered together, so that
 // packed sequences, such as the rows of a sparse matrix, stay as long on average.
 //
-// Counts of a block are assumed to be affine in its work: a + b * work. That is exact if a loop repeats the
+// Counts of a block are assumed to be affine in the flops that the template declares for it: a + b * work. That is exact if a loop repeats the
 // same accesses, as over k in a GEMM, and the rest (storing the result) happens once. Two recordings, at
 // `less` and at `sizes`, give a and b. Counts of the grid are those of a block times the number of blocks.
 // The last block, which is often nearly empty, counts once; others at the edges, few of which are recorded, count like any.
 // The sizes are those for the first kernel of a template; each of several is scaled by its own grid.
+// Where no flops are declared, what a block does is measured instead: measured_sizes.h.
 #pragma once
 
 #include <kiln/template.h>
@@ -20,6 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace kiln {
@@ -29,12 +31,14 @@ struct LaunchWork {
     Sizes sizes;
     std::uint64_t blocks = 0;                  ///< of the first kernel
     std::vector<std::uint64_t> kernel_blocks;  ///< of each kernel; 0: it is left out
-    double block_work = 0;      ///< flops of a block; if none are declared, bytes that it moves
+    double block_work = 0;                     ///< flops of a block; 0: none are declared
+    /// Where they were measured: what the counts of a block of each kernel are affine in, in place of block_work.
+    std::vector<double> kernel_work;
     double block_accesses = 0;  ///< roughly proportional to the time of recording it
     double tensor_bytes = 0;
     std::vector<double> mean_lengths;  ///< of the packed sequences of each tensor with Fill::offsets
 
-    /// The same of one of several kernels, whose grid must not be empty. Its blocks are taken to do all the work.
+    /// The same of one of several kernels, whose grid must not be empty. Its blocks are taken to do all the declared work.
     LaunchWork of_kernel(std::size_t kernel) const;
 };
 /// Of the first kernel. Throws VariantError.
@@ -43,6 +47,8 @@ LaunchWork launch_work(const Variant& variant, const Sizes& sizes);
 struct RecordSizes {
     LaunchWork at;                   ///< the recording that is shown
     std::optional<LaunchWork> less;  ///< a second one, with less work per block; not set: `at` has all of it
+    LaunchWork shape = {};           ///< what counts are scaled to: the shape; where that can't be done, `at`
+    std::string not_scaled = {};     ///< why it can't; empty: it can
 };
 
 /// accesses: the most of one block. bytes: of all tensors.
@@ -51,7 +57,7 @@ struct RecordBudget {
     double bytes = 12e6;      ///< filling them with random numbers takes some 60 ms
 };
 
-/// The sizes to record the host's variant with, for a shape on the target: those of the shape if the budget
+/// The sizes to record the host's variant with, for a shape on the target, of a template that declares flops: those of the shape if the budget
 /// allows, else the next smaller ones within the budget, else the smallest possible. A grid that depends on
 /// the device (`device.multiprocessors`) has other blocks on the host; they are scaled by their work like any.
 /// Throws VariantError.

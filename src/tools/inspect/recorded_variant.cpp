@@ -11,6 +11,8 @@
 #include <string_view>
 #include <utility>
 
+#include "inspect/measured_sizes.h"
+
 namespace kiln {
 namespace {
 
@@ -54,14 +56,35 @@ std::vector<const CompiledAccess*> accesses_of(const SourcePlace& place, Memory 
     return of_header.empty() ? of_line : of_header;
 }
 
+/// The width of all of them, if it is one.
+std::optional<int> only_width(const std::vector<const CompiledAccess*>& accesses) {
+    if (accesses.empty()) return std::nullopt;
+    const int bytes = accesses.front()->bytes;
+    const bool is_one =
+        std::ranges::all_of(accesses, [&](const CompiledAccess* access) { return access->bytes == bytes; });
+    return is_one ? std::optional(bytes) : std::nullopt;
+}
+
+/// Whole pieces of memory, where the binary has no other accesses on the line; nullptr: it has.
+template <class Site>
+auto spanned_by(const Site& site, const std::vector<const CompiledAccess*>& accesses) {
+    const auto width = only_width(accesses);
+    const auto found =
+        std::ranges::find_if(site.spanned, [&](const auto& cost) { return width && cost.bytes == *width; });
+    return found == site.spanned.end() ? nullptr : &*found;
+}
+
 SharedLine believed_line(const SharedSite& site, const std::vector<CompiledAccess>& compiled) {
     SharedLine line{site, site.as_written, "as written"};
+    const auto accesses = accesses_of(site.place, Memory::shared, site.kind, compiled);
+    if (const WidthCost* const spanned = spanned_by(site, accesses); spanned != nullptr)
+        return {site, *spanned, in_code(accesses.front()->instruction)};
     // For ldmatrix, each lane gives the address of a row of 16 bytes, however many matrices are loaded at
     // once.
     const bool is_matrix = site.kind == AccessKind::matrix_load || site.kind == AccessKind::matrix_store;
     bool known = false;
     std::string other;
-    for (const CompiledAccess* const access : accesses_of(site.place, Memory::shared, site.kind, compiled)) {
+    for (const CompiledAccess* const access : accesses) {
         const auto width = std::ranges::find(site.widths, access->bytes, &WidthCost::bytes);
         const bool as_written = is_matrix || access->bytes == site.as_written.bytes;
         if (!as_written && width == site.widths.end()) {
@@ -158,8 +181,8 @@ std::map<int, LineSectors> block_sectors(const Recording& recording, std::uint64
 }
 
 /// Of each kernel; nothing of those with an empty grid.
-std::vector<Recording> record_at(HostRecorder& recorder, const AnyKernel& kernel, const LaunchWork& at,
-                                 const std::vector<RecorderOptions>& options) {
+std::vector<Recording> record_at_sizes(HostRecorder& recorder, const AnyKernel& kernel, const LaunchWork& at,
+                                       const std::vector<RecorderOptions>& options) {
     std::vector<RecorderOptions> of_launches;
     for (std::size_t i = 0; i < options.size(); ++i)
         if (at.kernel_blocks[i] != 0) of_launches.push_back(options[i]);
@@ -169,6 +192,17 @@ std::vector<Recording> record_at(HostRecorder& recorder, const AnyKernel& kernel
     for (const std::uint64_t blocks : at.kernel_blocks)
         kernels.push_back(blocks != 0 ? std::move(*launch++) : Recording{});
     return kernels;
+}
+
+BlockBytes bytes_of(const Recording& recording) {
+    std::vector<std::uint64_t> blocks = recording.block_bytes;
+    BlockBytes bytes;
+    if (blocks.empty()) return bytes;
+    bytes.most = static_cast<double>(std::ranges::max(blocks));
+    if (recording.has_last_block && blocks.size() > 1) blocks.pop_back();  // it may be nearly empty
+    for (const std::uint64_t block : blocks) bytes.mean += static_cast<double>(block);
+    bytes.mean /= static_cast<double>(blocks.size());
+    return bytes;
 }
 
 struct KernelRecording {
@@ -183,7 +217,7 @@ void for_each_kernel(const RecordedVariant& recorded, const LaunchWork& shape, c
     const RecordSizes& sizes = recorded.sizes;
     for (std::size_t i = 0; i < recorded.at.size(); ++i) {
         if (sizes.at.kernel_blocks[i] == 0 || shape.kernel_blocks[i] == 0) continue;
-        RecordSizes of_kernel{sizes.at.of_kernel(i), std::nullopt};
+        RecordSizes of_kernel{sizes.at.of_kernel(i), std::nullopt, {}, {}};
         const bool has_less = sizes.less && sizes.less->kernel_blocks[i] != 0;
         if (has_less) of_kernel.less = sizes.less->of_kernel(i);
         const LaunchWork whole = shape.of_kernel(i);
@@ -194,13 +228,37 @@ void for_each_kernel(const RecordedVariant& recorded, const LaunchWork& shape, c
 
 }  // namespace
 
+RecordSizes chosen_sizes(HostRecorder& recorder, const AnyKernel& kernel, const LaunchWork& shape,
+                         const RecordBudget& budget, const std::optional<Sizes>& record_at,
+                         RecorderOptions& options) {
+    const Variant& variant = kernel.variant();
+    const bool has_flops = shape.block_work > 0;
+    if (has_flops && record_at) return {launch_work(variant, *record_at), std::nullopt, shape, {}};
+    if (has_flops) return record_sizes(variant, shape, budget);
+    const MeasureBlocks measure = [&](const LaunchWork& work) {
+        constexpr double kMostMs = 30;
+        RecorderOptions few = options;
+        few.most_ms = std::min(few.most_ms, kMostMs);
+        few.problems = false;
+        std::vector<BlockBytes> bytes;
+        for (const Recording& recording : record_at_sizes(
+                 recorder, kernel, work, std::vector<RecorderOptions>(work.kernel_blocks.size(), few))) {
+            bytes.push_back(bytes_of(recording));
+            options.first_blocks |= recording.first_blocks;
+        }
+        return bytes;
+    };
+    return record_at ? measured_at(variant, shape.sizes, *record_at, measure)
+                     : measured_sizes(variant, shape.sizes, budget, measure);
+}
+
 RecordedVariant record_variant(HostRecorder& recorder, const AnyKernel& kernel, const RecordSizes& sizes,
                                const RecorderOptions& options) {
     RecordedVariant result{sizes, {}, {}};
     std::vector<RecorderOptions> each(sizes.at.kernel_blocks.size(), options);
     if (sizes.less)
         for (RecorderOptions& one : each) one.most_ms = options.most_ms * 2 / 3;
-    result.at = record_at(recorder, kernel, sizes.at, each);
+    result.at = record_at_sizes(recorder, kernel, sizes.at, each);
     if (!sizes.less) return result;
     // The same number of blocks in both, so that those at the edges have the same weight.
     for (std::size_t i = 0; i < each.size(); ++i) {
@@ -209,7 +267,7 @@ RecordedVariant record_variant(HostRecorder& recorder, const AnyKernel& kernel, 
         each[i].first_blocks = result.at[i].first_blocks;
         each[i].problems = false;
     }
-    result.less = record_at(recorder, kernel, *sizes.less, each);
+    result.less = record_at_sizes(recorder, kernel, *sizes.less, each);
     return result;
 }
 
@@ -245,6 +303,8 @@ std::vector<SharedLine> believed_lines(const Recording& recording,
 
 GlobalCount believed_global(const GlobalSite& site, const std::vector<CompiledAccess>& compiled) {
     const auto accesses = accesses_of(site.place, Memory::global, site.kind, compiled);
+    if (const WidthSectors* const spanned = spanned_by(site, accesses); spanned != nullptr)
+        return {spanned->sectors, spanned->ideal, true};
     const bool wider = std::ranges::any_of(
         accesses, [&](const CompiledAccess* access) { return access->bytes > site.bytes; });
     if (wider && site.merged_requests != 0 && site.merged_requests < site.requests)

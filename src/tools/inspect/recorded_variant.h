@@ -6,6 +6,7 @@
 
 #include <kiln/tools/analyze.h>
 
+#include <optional>
 #include <vector>
 
 #include "inspect/host_recorder.h"
@@ -18,6 +19,13 @@ struct RecordedVariant {
     std::vector<Recording> at;    ///< of each kernel
     std::vector<Recording> less;  ///< likewise, where sizes.less is set; else empty
 };
+
+/// The sizes to record a host's variant with, for a shape on the target. Where the template declares no flops, a few blocks run
+/// at small sizes to find out what a block does; `options` then has `first_blocks` where blocks wait for those before them.
+/// record_at: the sizes that are wanted, if any. Throws what HostRecorder throws, and VariantError.
+RecordSizes chosen_sizes(HostRecorder& recorder, const AnyKernel& kernel, const LaunchWork& shape,
+                         const RecordBudget& budget, const std::optional<Sizes>& record_at,
+                         RecorderOptions& options);
 
 /// Records at one or two sizes, as the budget of `options` requires. Throws what HostRecorder throws.
 RecordedVariant record_variant(HostRecorder& recorder, const AnyKernel& kernel, const RecordSizes& sizes,

@@ -69,6 +69,11 @@ Number shared_if_recorded(const Analysis& analysis, double value) {
     return analysis.recording && !analysis.shared.empty() ? Number(value) : std::nullopt;
 }
 
+/// A total that is of the shape asked about.
+Number if_scaled(const Analysis& analysis, Number value) {
+    return analysis.not_scaled.empty() ? value : std::nullopt;
+}
+
 Number global_if_recorded(const Analysis& analysis, double value) {
     return analysis.recording && !analysis.recording->global.empty() ? Number(value) : std::nullopt;
 }
@@ -171,9 +176,11 @@ const std::vector<QuantityGroup>& quantities() {
          {{"excess", "Wavefronts above ideal", "what bank conflicts add", Better::less,
            of([](const Analysis& a) { return shared_if_recorded(a, a.excess()); }, excess_of)},
           {"wavefronts", "Wavefronts", "of the whole grid", Better::less,
-           of([](const Analysis& a) { return shared_if_recorded(a, a.shared_wavefronts); }, count_text)},
+           of([](const Analysis& a) { return if_scaled(a, shared_if_recorded(a, a.shared_wavefronts)); },
+              count_text)},
           {"ideal", "Ideal wavefronts", "", Better::neither,
-           of([](const Analysis& a) { return shared_if_recorded(a, a.shared_ideal); }, count_text)},
+           of([](const Analysis& a) { return if_scaled(a, shared_if_recorded(a, a.shared_ideal)); },
+              count_text)},
           {"degree", "Greatest conflict", "words that one bank serves in one phase", Better::less,
            of([](const Analysis& a) { return shared_if_recorded(a, worst_degree(a)); },
               [](double value) {
@@ -196,7 +203,8 @@ const std::vector<QuantityGroup>& quantities() {
           {"sector-excess", "Sectors above ideal", "what poor coalescing adds", Better::less,
            of([](const Analysis& a) { return global_if_recorded(a, sector_excess(a)); }, excess_of)},
           {"sectors", "Sectors", "of 32 bytes, of the whole grid", Better::less,
-           of([](const Analysis& a) { return global_if_recorded(a, a.global_sectors); }, count_text)}}},
+           of([](const Analysis& a) { return if_scaled(a, global_if_recorded(a, a.global_sectors)); },
+              count_text)}}},
         {"Soundness",
          {{"problems", "Races, bounds, alignment", "places where something is wrong", Better::less,
            of_part(
