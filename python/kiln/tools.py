@@ -132,7 +132,8 @@ class Advice:
 
 @dataclass
 class Analysis:
-    """What a variant costs, and why, without running it on a GPU. None: it could not be found out."""
+    """What a variant costs, and why, without running it on a GPU. None: it could not be found out; not_scaled says why the
+    counts of the recorded sizes do not tell those of `sizes`."""
 
     variant: str
     arch: str
@@ -150,8 +151,9 @@ class Analysis:
     waves: float | None
     roofline: dict[str, Any] | None
     bank_conflict_excess: float
-    shared_wavefronts: float
-    global_sectors: float
+    shared_wavefronts: float | None
+    global_sectors: float | None
+    not_scaled: str
     shared: list[SharedAccess] = field(default_factory=list)
     advice: list[Advice] = field(default_factory=list)
 

@@ -242,8 +242,10 @@ nb::dict dict_of_analysis(const Analysis& found) {
     result["waves"] = found.waves ? nb::cast(found.waves->waves) : nb::object(nb::none());
     result["roofline"] = roofline_of(found.roofline);
     result["bank_conflict_excess"] = found.excess();
-    result["shared_wavefronts"] = found.shared_wavefronts;
-    result["global_sectors"] = found.global_sectors;
+    const bool is_scaled = found.not_scaled.empty();
+    result["shared_wavefronts"] = is_scaled ? nb::cast(found.shared_wavefronts) : nb::object(nb::none());
+    result["global_sectors"] = is_scaled ? nb::cast(found.global_sectors) : nb::object(nb::none());
+    result["not_scaled"] = found.not_scaled;
     nb::list shared;
     for (const SharedLine& line : found.shared) {
         nb::dict one;

@@ -69,6 +69,21 @@ def test_report_is_a_page(tmp_path) -> None:
         kiln.report(variant, file=tmp_path, test_sizes=True)
 
 
+def test_counts_that_do_not_follow_to_the_sizes_are_none() -> None:
+    # What a block does grows with the square of n, and no line declares it.
+    template = kiln.Template(
+        "//@ kernel pairs\n//@ block 32\n//@ grid 1\n//@ size n = 100\n//@ input x [n]\n//@ output y [1]\n"
+        '#include "kiln/device.h"\n'
+        'extern "C" __global__ void pairs(int n, const float* x, float* y) {\n'
+        "    float sum = 0;\n    for (int i = threadIdx.x; i < n; i += 32)\n"
+        "        for (int j = 0; j < n; ++j) sum += x[i] * x[j];\n    if (threadIdx.x == 0) y[0] = sum;\n}\n"
+    )
+    found = kiln.analyze(template.variant(), {"n": 1000000})
+    assert found.not_scaled and found.global_sectors is None and found.shared_wavefronts is None
+    small = kiln.analyze(template.variant(), {"n": 256})
+    assert not small.not_scaled and small.global_sectors > 0
+
+
 def test_tune_finds_a_verified_variant(tmp_path) -> None:
     found = kiln.tune(kiln.Template("transpose_tiled"), [{"rows": 64, "cols": 64}], seconds=1, T="float")
     best = found.shapes[0].best[0]

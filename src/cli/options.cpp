@@ -346,7 +346,7 @@ class Parser {
 
         if (options.compile_only || has("emit") || options.explain_choice)
             for (const char* run :
-                 {"iterations", "iters", "warm-up", "warmup", "check", "verify", "cold-l2", "seed"})
+                 {"iterations", "iters", "warm-up", "warmup", "check", "verify", "seed", "cold-l2"})
                 if (has(run) && !given[run].defaulted() &&  // a switch always has a value
                     !(options.tune && std::string_view(run) == "seed"))
                     throw UsageError("--" +

@@ -121,8 +121,8 @@ class Driver {
     virtual void copy_to_device(void* destination, const void* source, std::size_t bytes) = 0;
     virtual void copy_from_device(void* destination, const void* source, std::size_t bytes) = 0;
     virtual void fill(void* destination, std::uint32_t word, std::size_t bytes) = 0;
-    /// While one is held, no other thread that wants it launches. of_kernel: taken where launches are queued; on the host, where
-    /// they run at once, what all of them take.
+    /// One thread at a time holds it: where launches are queued, the kernel's mutex, of_kernel; on the host, where they run at
+    /// once, the one mutex that all of them take.
     using LaunchLock = std::unique_lock<std::recursive_mutex>;
     virtual LaunchLock lock_launches(std::recursive_mutex& of_kernel) { return LaunchLock(of_kernel); }
 

@@ -51,13 +51,19 @@ void HostGraph::add_copy(void* destination, const void* source, std::size_t byte
 }
 
 void HostGraph::add_fill(void* destination, std::uint32_t word, std::size_t bytes) {
-    steps_.emplace_back([=] { fill_words(destination, word, bytes); });
+    fills_.emplace_back([=] { fill_words(destination, word, bytes); });
+    steps_.push_back(fills_.back());
 }
 
 void HostGraph::launch(void*) {
     Driver::LaunchLock lock;
     if (first_) lock = first_->lock_launches();
-    for (const auto& step : steps_) step();
+    try {
+        for (const auto& step : steps_) step();
+    } catch (...) {
+        for (const auto& fill : fills_) fill();
+        throw;
+    }
 }
 
 }  // namespace kiln

@@ -18,7 +18,8 @@ class HostModule;
 /// A number of bytes that is no multiple of four ends with the first bytes of the word.
 void fill_words(void* destination, std::uint32_t word, std::size_t bytes);
 
-/// Replays launches, and copies and fills between them, one after the other, with no other launch between.
+/// Replays launches, and copies and fills between them, one after the other, with no other launch between. Where one fails, the
+/// fills are done once more: what they fill is not left as that launch left it.
 class HostGraph final : public DeviceGraph {
   public:
     /// A launch that was checked already. arguments: bytes[i] of the value behind each pointer are copied.
@@ -33,6 +34,7 @@ class HostGraph final : public DeviceGraph {
   private:
     std::shared_ptr<const HostModule> first_;  // of the launches; null: there is none
     std::vector<std::function<void()>> steps_;
+    std::vector<std::function<void()>> fills_;  // of the steps
 };
 
 /// What is queued on it runs at once, or is recorded while `recording` is set.

@@ -108,6 +108,9 @@ TEST_F(WorkspaceOnHost, IsZeroAgainAfterAReplayThatFailed) {
     x[639] = -1;
     EXPECT_THROW(graph.launch(stream), DeviceError);
     x[639] = 1;
+    EXPECT_EQ(sum(operation, x, stream), 640);
+    EXPECT_THROW((x[639] = -1, graph.launch(stream)), DeviceError);
+    x[639] = 1;
     graph.launch(stream);
     EXPECT_EQ(y, 640);
 }

@@ -20,7 +20,7 @@ namespace {
 /// Blocks that differ by less do the same.
 constexpr double kClearly = 0.02;
 /// How far a third measurement may be from the line through two others, as a fraction of its distance from them.
-constexpr double kOffTheLine = 0.1;
+constexpr double kOffTheLine = 0.03;
 /// How far the exponent by which blocks grow with a size may be from that at the shape.
 constexpr double kOtherGrowth = 0.25;
 /// A loop over a size is seen where its step is smaller.
@@ -53,7 +53,8 @@ struct Growth {
     bool is_none = false;
     std::vector<double> times = {};  ///< the largest block accesses more
     double factor(std::size_t kernel, std::int64_t size) const {
-        const double steps = (static_cast<double>(size) - from) / (to - from), times_here = times[kernel];
+        const double steps = std::max(0.0, (static_cast<double>(size) - from) / (to - from)),
+                     times_here = times[kernel];
         return times_here >= 1 ? 1 + (times_here - 1) * steps : 1 / (1 + (1 / times_here - 1) * steps);
     }
 };
@@ -154,7 +155,6 @@ class Sizing {
                                   formatted("the number of blocks follows {} in another way than at the "
                                             "recorded sizes",
                                             name));
-            if (!may_matter(name)) continue;
             const std::vector<LaunchWork> near = others(result.at, name);
             if (near.empty())
                 return not_scaled(std::move(result),
@@ -175,8 +175,8 @@ class Sizing {
     }
 
     const std::vector<BlockBytes>& measured(const LaunchWork& work) {
-        const auto [found, is_new] = measured_.try_emplace(work.sizes);
-        if (is_new) found->second = measure_(work);
+        auto found = measured_.find(work.sizes);
+        if (found == measured_.end()) found = measured_.emplace(work.sizes, measure_(work)).first;
         return found->second;
     }
 
@@ -332,11 +332,6 @@ RecordSizes measured_sizes(const Variant& host_variant, const Sizes& shape, cons
     Sizing sizing(host_variant, shape, measure);
     sizing.probe(budget);
     return sizing.judged_if_it_runs(sizing.within(budget));
-}
-
-RecordSizes measured_at(const Variant& host_variant, const Sizes& shape, const Sizes& at,
-                        const MeasureBlocks& measure) {
-    return Sizing(host_variant, shape, measure).judged_if_it_runs(launch_work(host_variant, at));
 }
 
 }  // namespace kiln

@@ -33,8 +33,5 @@ using MeasureBlocks = std::function<std::vector<BlockBytes>(const LaunchWork&)>;
 /// The sizes to record the host's variant with. Throws VariantError, and what `measure` throws.
 RecordSizes measured_sizes(const Variant& host_variant, const Sizes& shape, const RecordBudget& budget,
                            const MeasureBlocks& measure);
-/// The same for sizes that were chosen already.
-RecordSizes measured_at(const Variant& host_variant, const Sizes& shape, const Sizes& at,
-                        const MeasureBlocks& measure);
 
 }  // namespace kiln

@@ -235,10 +235,18 @@ RecordSizes chosen_sizes(HostRecorder& recorder, const AnyKernel& kernel, const 
     const bool has_flops = shape.block_work > 0;
     if (has_flops && record_at) return {launch_work(variant, *record_at), std::nullopt, shape, {}};
     if (has_flops) return record_sizes(variant, shape, budget);
+    if (record_at) {
+        RecordSizes asked{launch_work(variant, *record_at), std::nullopt, {}, {}};
+        asked.at.kernel_work.assign(asked.at.kernel_blocks.size(), 1);
+        asked.shape = asked.at;
+        if (asked.at.sizes != shape.sizes) asked.not_scaled = "these sizes were asked for";
+        return asked;
+    }
     const MeasureBlocks measure = [&](const LaunchWork& work) {
-        constexpr double kMostMs = 30;
+        // As many at all sizes, however long they take: those of different places in the grid can't be compared.
+        constexpr std::uint64_t kFew = 4;
         RecorderOptions few = options;
-        few.most_ms = std::min(few.most_ms, kMostMs);
+        few.most_blocks = std::min(few.most_blocks, kFew);
         few.problems = false;
         std::vector<BlockBytes> bytes;
         for (const Recording& recording : record_at_sizes(
@@ -248,8 +256,7 @@ RecordSizes chosen_sizes(HostRecorder& recorder, const AnyKernel& kernel, const 
         }
         return bytes;
     };
-    return record_at ? measured_at(variant, shape.sizes, *record_at, measure)
-                     : measured_sizes(variant, shape.sizes, budget, measure);
+    return measured_sizes(variant, shape.sizes, budget, measure);
 }
 
 RecordedVariant record_variant(HostRecorder& recorder, const AnyKernel& kernel, const RecordSizes& sizes,
@@ -286,6 +293,7 @@ Recording added_up(const std::vector<Recording>& recordings) {
         append(sum.shared, more.shared);
         append(sum.global, more.global);
         sum.problems.insert(sum.problems.end(), more.problems.begin(), more.problems.end());
+        sum.block_bytes.insert(sum.block_bytes.end(), more.block_bytes.begin(), more.block_bytes.end());
         sum.blocks += more.blocks;
         sum.blocks_recorded += more.blocks_recorded;
         sum.first_blocks |= more.first_blocks;
