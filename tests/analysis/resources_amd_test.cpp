@@ -10,6 +10,7 @@
 #include "analysis/amd_code.h"
 #include "analysis/msgpack.h"
 #include "analysis_support.h"
+#include "shared_cache.h"
 
 namespace kiln {
 namespace {
@@ -121,7 +122,10 @@ TEST_P(AmdDisassembler, AgreesOnEveryTemplate) {
     const std::string arch = GetParam();
     const std::string why = test::why_no_compiler(arch);
     KILN_REQUIRE_OR_SKIP("hiprtc", why.empty(), why);
-    Service service(test::compile_for(arch));
+    ServiceOptions options = test::compile_for(arch);
+    options.cache = {};
+    options.cache.directory = test::shared_cache();
+    Service service(options);
     int compared = 0;
     for (const Template& each : service.templates()) {
         const auto& backends = each.backends();

@@ -10,6 +10,7 @@
 #include "analysis/ptxas_log.h"
 #include "analysis/sass.h"
 #include "analysis_support.h"
+#include "shared_cache.h"
 
 namespace kiln {
 namespace {
@@ -266,7 +267,10 @@ TEST_P(Disassembler, AgreesOnEveryTemplate) {
     const auto counts = nvdisasm_counts(first);
     KILN_REQUIRE_OR_SKIP("nvdisasm", counts.has_value(), "no nvdisasm that knows " + arch + " is installed");
     EXPECT_EQ(resources_of(first).instructions, *counts);
-    Service service(test::compile_for(arch));
+    ServiceOptions options = test::compile_for(arch);
+    options.cache = {};
+    options.cache.directory = test::shared_cache();
+    Service service(options);
     int compared = 0;
     for (const Template& each : service.templates()) {
         const auto& backends = each.backends();

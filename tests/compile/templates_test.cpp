@@ -17,6 +17,7 @@
 
 #include "compile/compiler.h"
 #include "require.h"
+#include "shared_cache.h"
 #include "variants.h"
 
 namespace kiln {
@@ -107,7 +108,7 @@ TEST_P(Templates, CompileLean) {
     options.backend = target.backend;
     options.arch = target.arch;
     options.compile_only = true;
-    options.cache.enabled = false;
+    options.cache.directory = test::shared_cache();  // other tests read the same binaries
     Service service(options);
 
     std::vector<std::pair<Variant, std::future<Compiled>>> builds;
