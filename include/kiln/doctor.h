@@ -32,7 +32,8 @@ struct Finding {
 };
 
 /// Looks at drivers, devices, compilers with versions and builds, the worker program, limits of the process,
-/// directories of templates and their files, the cache directory with its permissions, seed packs, and the remote. Throws nothing for what it finds.
+/// directories of templates and their files, the cache directory with its permissions, seed packs, and the remote.
+/// Throws nothing for what it finds.
 std::vector<Finding> examine(const ServiceOptions& options = {});
 
 }  // namespace KILN_ABI

@@ -75,8 +75,8 @@ class Jit:
     def _kernel(self, args: tuple[Any, ...], given: dict[str, Any], values: dict[str, Any]) -> Kernel:
         # A scalar of NumPy has both, too, and says nothing of where the arrays are.
         arrays = [x for x in (*args, *given.values()) if hasattr(x, "dtype") and hasattr(x, "shape")]
-        arrays.sort(key=lambda x: len(x.shape) == 0)
-        service = service_for(arrays[0], self._service) if arrays else self._service
+        array = max(arrays, key=lambda x: len(x.shape) != 0, default=None)
+        service = self._service if array is None else service_for(array, self._service)
         chosen = plain(values)
         dtypes_of = tuple(getattr(x, "dtype", None) for x in (*args, *given.values()))
         key = (service, repr(chosen), *given, *dtypes_of)

@@ -20,6 +20,9 @@ Json or_null(const std::optional<T>& value) {
     return value ? Json(*value) : Json();
 }
 
+/// null for an empty one
+inline Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
+
 inline Json value_json(const Value& value) {
     if (value.is_float()) {
         // The digits of the float; as a double it would have eight more.

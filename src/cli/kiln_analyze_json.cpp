@@ -64,7 +64,7 @@ Json recorded_json(const Analysis& analysis) {
             {"blocks", recording.blocks},
             {"blocks_recorded", recording.blocks_recorded},
             {"elapsed_ms", recording.elapsed_ms},
-            {"not_scaled", analysis.not_scaled.empty() ? Json() : Json(analysis.not_scaled)},
+            {"not_scaled", text_or_null(analysis.not_scaled)},
             {"shared", shared},
             {"global", global}};
 }

@@ -18,8 +18,6 @@ namespace {
 Json number(double value) { return std::strtod(formatted("{:.6g}", value).c_str(), nullptr); }
 
 Json number(const std::optional<double>& value) { return value ? number(*value) : Json(); }
-Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
-
 Json spread_json(const std::optional<BenchSpread>& spread) {
     if (!spread) return {};
     return {{"min", number(spread->min)},

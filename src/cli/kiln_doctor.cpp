@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "cli/kiln_command.h"
+#include "cli/output_file.h"
 #include "cli/text_format.h"
 #include "format/format.h"
 
@@ -55,10 +56,9 @@ std::string findings_text(const std::vector<Finding>& findings, std::size_t prob
 void add_settings(std::vector<Finding>& findings) {
     const auto add = [&](const char* subject, const std::filesystem::path& file, const std::string& problem,
                          const char* remedy) {
-        std::error_code error;
         if (!problem.empty())
             findings.push_back({"environment", subject, FindingStatus::problem, problem, remedy});
-        else if (!file.empty() && std::filesystem::exists(file, error))
+        else if (!file.empty() && std::filesystem::exists(status_of(file)))
             findings.push_back({"environment", subject, FindingStatus::good, file.string(), {}});
     };
     std::string wisdom, calibration;

@@ -38,8 +38,6 @@ std::unique_ptr<Service> showing_service(const Call& call, Warnings& warnings) {
 std::string extents(const Dim3& dim) { return formatted("{} x {} x {}", dim.x, dim.y, dim.z); }
 Json extents_json(const Dim3& dim) { return Json::array({dim.x, dim.y, dim.z}); }
 
-Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
-
 /// " if BIAS"; nothing for what all variants have.
 std::string condition_text(const std::string& condition) {
     return condition.empty() ? "" : " if " + condition;

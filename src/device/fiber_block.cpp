@@ -4,7 +4,6 @@
 #include "device/fiber_block.h"
 
 #include <algorithm>
-#include <cstring>
 #include <exception>
 #include <numeric>
 #include <random>

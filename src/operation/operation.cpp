@@ -68,7 +68,8 @@ struct Operation::State {
                 lease.emplace(workspaces.lease(stream, how.zero_bytes, how.plain_bytes, signature(), key));
                 memory = {lease->zero(), lease->plain()};
                 // A replay on the host may fail half-way, and the next one would find what it left.
-                if (is_on_host && device.is_capturing(stream)) workspaces.clear(*lease, stream);
+                if (is_on_host && how.zero_bytes != 0 && device.is_capturing(stream))
+                    workspaces.clear(*lease, stream);
             }
         }
         std::array<void*, kMostArguments> all;
@@ -94,7 +95,8 @@ struct Operation::State {
         try {
             plan.kernel->launch(stream, all.data(), how.grid);
         } catch (const DeviceError&) {
-            if (lease) workspaces.clear(*lease, stream);  // a part of the launch may have run
+            if (lease && how.zero_bytes != 0)
+                workspaces.clear(*lease, stream);  // a part of the launch may have run
             throw;
         }
     }

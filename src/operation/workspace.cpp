@@ -123,7 +123,6 @@ void Workspaces::grow(Memory& memory, std::size_t bytes, bool is_zero, StreamRef
 void Workspaces::clear(const Lease& lease, StreamRef stream) noexcept {
     const NoCancel no_cancel;
     const Memory& zero = lease.memory_->zero;
-    if (zero.data == nullptr) return;
     try {
         device_.driver()->queue_fill(zero.data, 0, zero.bytes, stream.handle());
     } catch (const std::exception&) {

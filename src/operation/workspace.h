@@ -63,7 +63,7 @@ class Workspaces {
     Lease lease(StreamRef stream, std::size_t zero_bytes, std::size_t plain_bytes, const Signature& signature,
                 const ShapeKey& shape);
 
-    /// Queues that what launches have to find zero is made so.
+    /// Queues that what launches have to find zero, of which there is some, is made so.
     void clear(const Lease& lease, StreamRef stream) noexcept;
 
     std::size_t streams() const;

@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <cstdint>
+#include <iterator>
+#include <set>
 #include <vector>
 
 #include "format/format.h"

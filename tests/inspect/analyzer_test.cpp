@@ -206,6 +206,13 @@ extern "C" __global__ void pairs(int n, const float* x, float* y) {
     const Analysis analysis = analyze("pairs", {}, at({{"n", 262144}}));
     ASSERT_LT(analysis.recorded_sizes.at("n"), 262144);
     EXPECT_DOUBLE_EQ(analysis.global_sectors, n / 32 * (n + 8));
+    AnalyzeOptions asked = at({{"n", 262144}});
+    asked.record_sizes = Sizes{{"n", 512}};
+    const Analysis small = analyze("pairs", {}, asked);
+    EXPECT_EQ(small.not_scaled, "these sizes were asked for");
+    EXPECT_DOUBLE_EQ(small.global_sectors, 512 / 32 * (512 + 8));
+    asked.sizes = *asked.record_sizes;
+    EXPECT_EQ(analyze("pairs", {}, asked).not_scaled, "");
 }
 
 // The compiler loads all four numbers to use three: one access of 16 bytes, four wavefronts for a warp, and 16 sectors.
@@ -241,6 +248,28 @@ extern "C" __global__ void members(int n, const float* x, float* y) {
     EXPECT_EQ(analysis.excess(), 0);
     EXPECT_DOUBLE_EQ(analysis.shared_wavefronts, 8192 / 32 * (4 + 4));
     EXPECT_DOUBLE_EQ(analysis.global_sectors, 8192 / 32 * (16 + 4));
+}
+
+// What docs/analysis.md says of members on lines of their own: the compiler makes one access of them, and they count as three.
+TEST_F(AnalyzerTest, MembersOnLinesOfTheirOwnCountAsWritten) {
+    add_template("lines", R"(//@ kernel lines
+//@ size n = 8192
+//@ input x [4 * n] align 16
+//@ output y [n]
+//@ block 256
+//@ grid n / 256
+#include "kiln/device.h"
+extern "C" __global__ void lines(int n, const float* x, float* y) {
+    const int i = blockIdx.x * 256 + threadIdx.x;
+    const float4* const p = reinterpret_cast<const float4*>(x);
+    float sum = p[i].x;
+    sum += 2 * p[i].y;
+    sum += 3 * p[i].z;
+    y[i] = sum;
+}
+)");
+    KILN_ANALYZE_OR_SKIP();
+    EXPECT_DOUBLE_EQ(analyze("lines", {}).global_sectors, 8192 / 32 * (3 * 16 + 4));
 }
 
 // Without flops nothing says that a block does n * n steps.

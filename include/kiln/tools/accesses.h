@@ -54,10 +54,9 @@ struct SharedSite {
 
 /// How a warp's executions of one access to global memory come out if the compiler uses this width.
 struct WidthSectors {
-    int bytes = 0;               ///< per lane
-    std::uint64_t requests = 0;  ///< of warps
-    std::uint64_t sectors = 0;   ///< of 32 bytes that they touch
-    std::uint64_t ideal = 0;     ///< that the bytes of all lanes would fill, side by side
+    int bytes = 0;              ///< per lane
+    std::uint64_t sectors = 0;  ///< of 32 bytes that they touch
+    std::uint64_t ideal = 0;    ///< that the bytes of all lanes would fill, side by side
 };
 
 /// All executions of one access to global memory in the source.

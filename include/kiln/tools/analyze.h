@@ -30,7 +30,7 @@ struct AnalyzeOptions {
     /// block are taken to grow linearly with its flops, and those of the grid with its blocks. Without flops, what
     /// a block does at a few small sizes is measured first: sizes that do not change it are lowered, and
     /// another only where its counts grow linearly (else Analysis::not_scaled). Sizes keep their remainders modulo
-    /// 128, so that whole tiles and aligned rows stay so.
+    /// 128, so that whole tiles and aligned rows stay so. Without flops, counts at sizes that are given here are not scaled.
     std::optional<Sizes> record_sizes;
     bool record = true;             ///< else nothing runs: resources, occupancy and roofline only
     std::uint64_t most_blocks = 8;  ///< RecorderOptions::most_blocks, from 1

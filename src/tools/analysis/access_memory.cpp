@@ -88,20 +88,26 @@ void AccessTotals::remember(const RequestList& list, std::vector<std::pair<std::
     place.added = std::move(before);
 }
 
+void AccessTotals::Merging::add(const Merging& more) {
+    requests += more.requests;
+    units += more.units;
+    ideal += more.ideal;
+    absorbed += more.absorbed;
+}
+
+AccessTotals::Merging AccessTotals::Merging::since(const Merging& before) const {
+    return {requests - before.requests, units - before.units, ideal - before.ideal,
+            absorbed - before.absorbed};
+}
+
 void AccessTotals::Sums::add(const Sums& more) {
     requests += more.requests;
     units += more.units;
     ideal += more.ideal;
     lane_bytes += more.lane_bytes;
     for (std::size_t i = 0; i < merged.size(); ++i) {
-        merged[i].requests += more.merged[i].requests;
-        merged[i].units += more.merged[i].units;
-        merged[i].ideal += more.merged[i].ideal;
-        merged[i].absorbed += more.merged[i].absorbed;
-        spanned[i].accesses += more.spanned[i].accesses;
-        spanned[i].requests += more.spanned[i].requests;
-        spanned[i].units += more.spanned[i].units;
-        spanned[i].ideal += more.spanned[i].ideal;
+        merged[i].add(more.merged[i]);
+        spanned[i].add(more.spanned[i]);
     }
 }
 
@@ -113,14 +119,8 @@ AccessTotals::Sums AccessTotals::Sums::since(const Sums& before) const {
     added.ideal = ideal - before.ideal;
     added.lane_bytes = lane_bytes - before.lane_bytes;
     for (std::size_t i = 0; i < merged.size(); ++i) {
-        added.merged[i].requests = merged[i].requests - before.merged[i].requests;
-        added.merged[i].units = merged[i].units - before.merged[i].units;
-        added.merged[i].ideal = merged[i].ideal - before.merged[i].ideal;
-        added.merged[i].absorbed = merged[i].absorbed - before.merged[i].absorbed;
-        added.spanned[i].accesses = spanned[i].accesses - before.spanned[i].accesses;
-        added.spanned[i].requests = spanned[i].requests - before.spanned[i].requests;
-        added.spanned[i].units = spanned[i].units - before.spanned[i].units;
-        added.spanned[i].ideal = spanned[i].ideal - before.spanned[i].ideal;
+        added.merged[i] = merged[i].since(before.merged[i]);
+        added.spanned[i] = spanned[i].since(before.spanned[i]);
     }
     return added;
 }

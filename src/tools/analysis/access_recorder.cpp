@@ -163,7 +163,7 @@ bool AccessRecorder::State::begin_block(Dim3 index) {
 }
 
 void AccessRecorder::State::accesses(unsigned thread, std::span<const ObservedAccess> list) {
-    if (thread >= threads || block_bytes.empty()) return;
+    if (thread >= threads || !in_block) return;
     requests.add(thread, list);
     for (const ObservedAccess& access : list) block_bytes.back() += access.bytes;
     if (!list.empty()) report_vector(thread, list.back());

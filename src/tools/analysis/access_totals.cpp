@@ -206,24 +206,24 @@ void AccessTotals::close(std::vector<MergeCandidate>& window) {
 // Candidates of one site and pattern, in the order of their bases.
 void AccessTotals::span(Sums& sums, std::span<const MergeCandidate> candidates, int width) {
     const auto bytes = static_cast<std::uint64_t>(width);
-    Spanning& spanning = sums.spanned[static_cast<std::size_t>(width_log(width))];
+    Merging& spanning = sums.spanned[static_cast<std::size_t>(width_log(width))];
     for (std::size_t i = 0; i < candidates.size();) {
         const std::size_t first = i;
         const std::uint64_t base = candidates[i].base / bytes * bytes;
-        std::uint64_t parts = 0, times = 0;
+        std::int64_t parts = 0, times = 0;
         while (i < candidates.size() && candidates[i].base / bytes * bytes == base) {
             std::size_t next = i + 1;
             while (next < candidates.size() && candidates[next].base == candidates[i].base) ++next;
-            times = std::max<std::uint64_t>(times, next - i);
+            times = std::max(times, static_cast<std::int64_t>(next - i));
             ++parts;
             i = next;
         }
         if (parts < 2) continue;
         const Cost found = cost(sums, candidates[first].pattern, base, width);
-        spanning.accesses += i - first;
+        spanning.absorbed += i - first;
         spanning.requests += times;
-        spanning.units += times * static_cast<std::uint64_t>(found.units);
-        spanning.ideal += times * static_cast<std::uint64_t>(found.ideal);
+        spanning.units += times * found.units;
+        spanning.ideal += times * found.ideal;
         spanning.degree = std::max(spanning.degree, found.degree);
     }
 }

@@ -65,12 +65,9 @@ class AccessTotals {
         std::int64_t requests = 0, units = 0, ideal = 0;
         std::uint64_t absorbed = 0;  // accesses that became part of one of that width
         int degree = 0;
-    };
-    // What accesses cost if each piece of some width that a lane accesses two parts of or more is one access of that width.
-    struct Spanning {
-        std::uint64_t accesses = 0;  // that are a part of one
-        std::uint64_t requests = 0, units = 0, ideal = 0;
-        int degree = 0;
+
+        void add(const Merging& more);  // but for the degree
+        Merging since(const Merging& before) const;
     };
     struct Sums {
         AccessSite site;
@@ -82,7 +79,8 @@ class AccessTotals {
         std::uint64_t misaligned = 0;
         int degree = 0;
         std::array<Merging, kWidths> merged;
-        std::array<Spanning, kWidths> spanned;
+        // No change, but what accesses cost if each piece of that width which a lane accesses two parts of or more is one access.
+        std::array<Merging, kWidths> spanned;
         int worst_units = -1;
         std::vector<std::optional<std::uint32_t>> worst;
 

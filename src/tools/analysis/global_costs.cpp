@@ -26,9 +26,10 @@ std::vector<GlobalSite> AccessTotals::global() const {
         told.merged_sectors = sums.units + static_cast<std::uint64_t>(merging.units);
         told.merged_ideal = sums.ideal + static_cast<std::uint64_t>(merging.ideal);
         for (int log = width_log(sums.width) + 1; log < kWidths; ++log) {
-            const Spanning& spanning = sums.spanned[static_cast<std::size_t>(log)];
-            if (spanning.accesses == sums.requests)
-                told.spanned.push_back({1 << log, spanning.requests, spanning.units, spanning.ideal});
+            const Merging& spanning = sums.spanned[static_cast<std::size_t>(log)];
+            if (spanning.absorbed == sums.requests)
+                told.spanned.push_back({1 << log, static_cast<std::uint64_t>(spanning.units),
+                                        static_cast<std::uint64_t>(spanning.ideal)});
         }
         result.push_back(std::move(told));
     }

@@ -109,10 +109,11 @@ std::vector<SharedSite> AccessTotals::shared() const {
         }
         told.merged = told.widths.back();
         for (int log = width_log(sums.width) + 1; log < kWidths; ++log) {
-            const Spanning& spanning = sums.spanned[static_cast<std::size_t>(log)];
-            if (spanning.accesses == sums.requests)
-                told.spanned.push_back(
-                    {1 << log, spanning.requests, spanning.units, spanning.ideal, spanning.degree});
+            const Merging& spanning = sums.spanned[static_cast<std::size_t>(log)];
+            if (spanning.absorbed == sums.requests)
+                told.spanned.push_back({1 << log, static_cast<std::uint64_t>(spanning.requests),
+                                        static_cast<std::uint64_t>(spanning.units),
+                                        static_cast<std::uint64_t>(spanning.ideal), spanning.degree});
         }
         result.push_back(std::move(told));
     }

@@ -73,12 +73,12 @@ BenchSuite& same_suite(BenchReport& all, const BenchSuite& suite) {
     const auto found = std::ranges::find(all.suites, suite.name, &BenchSuite::name);
     BenchSuite& same = found != all.suites.end() ? *found : all.suites.emplace_back();
     same.name = suite.name;
+    same.title = suite.title;
     return same;
 }
 
 void add_suite(BenchReport& all, const BenchReport& from, const BenchSuite& suite) {
     BenchSuite& to = same_suite(all, suite);
-    to.title = suite.title;
     for (const BenchRow& row : suite.rows) add_row(all, to, from, row);
     add_new(to.notes, suite.notes);
     add_new(to.failures, suite.failures);

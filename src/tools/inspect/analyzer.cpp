@@ -277,10 +277,10 @@ Analysis Analyzer::analyze(const Variant& given, const AnalyzeOptions& options) 
         analysis.global_sectors = counts.global_sectors;
         analysis.global_ideal = counts.global_ideal;
         constexpr double kSectorBytes = 32;
-        // TMA copies are not made by threads, so they are not recorded.
-        const bool all_seen = variant.origin().tensor_maps().empty() && analysis.not_scaled.empty();
-        if (all_seen) analysis.traffic.tiled_bytes = counts.global_sectors * kSectorBytes;
-        if (all_seen && !analysis.shared.empty() && analysis.problem.flops > 0 && counts.loaded_bytes > 0)
+        // TMA copies are not made by threads, so they are not recorded; and what is not scaled is of other sizes.
+        const bool has_totals = variant.origin().tensor_maps().empty() && analysis.not_scaled.empty();
+        if (has_totals) analysis.traffic.tiled_bytes = counts.global_sectors * kSectorBytes;
+        if (has_totals && !analysis.shared.empty() && analysis.problem.flops > 0 && counts.loaded_bytes > 0)
             analysis.tile_intensity = static_cast<double>(analysis.problem.flops) / counts.loaded_bytes;
         if (recorded.naive && analysis.not_scaled.empty())
             analysis.traffic.naive_bytes =

@@ -121,8 +121,7 @@ class Sizing {
             return judged(at);
         } catch (const Error& error) {
             return not_scaled(
-                {at, std::nullopt, shape_, {}},
-                formatted("at other sizes the kernel can't be run: {}", first_line(error.what())));
+                at, formatted("at other sizes the kernel can't be run: {}", first_line(error.what())));
         }
     }
 
@@ -145,33 +144,35 @@ class Sizing {
     }
 
     RecordSizes judged(LaunchWork at) {
-        RecordSizes result{std::move(at), std::nullopt, shape_, {}};
+        RecordSizes result{std::move(at), std::nullopt, shape_};
         const std::vector<std::string> names = changed_sizes(shape_, result.at);
         std::vector<std::string> depends_on;
+        std::vector<LaunchWork> points;  // with other values of the last of these
         for (const std::string& name : names) {
-            if (result.at.sizes.at(name) < shape_.sizes.at(name) && is_joined(result.at, name)) continue;
+            if (is_joined(result.at, name)) continue;
             if (!grows_as_shape(result.at, name))
-                return not_scaled(std::move(result),
+                return not_scaled(std::move(result.at),
                                   formatted("the number of blocks follows {} in another way than at the "
                                             "recorded sizes",
                                             name));
-            const std::vector<LaunchWork> near = others(result.at, name);
+            std::vector<LaunchWork> near = others(result.at, name);
             if (near.empty())
-                return not_scaled(std::move(result),
+                return not_scaled(std::move(result.at),
                                   formatted("{} has no other value to compare with", name));
-            if (!std::ranges::equal(measured(result.at), measured(near.front()), same_blocks))
-                depends_on.push_back(name);
+            if (std::ranges::equal(measured(result.at), measured(near.front()), same_blocks)) continue;
+            depends_on.push_back(name);
+            points = std::move(near);
         }
         for (LaunchWork* const work : {&result.at, &result.shape})
             work->kernel_work.assign(work->kernel_blocks.size(), 1);
         if (depends_on.empty()) return result;
         if (depends_on.size() > 1)
             return not_scaled(
-                std::move(result),
+                std::move(result.at),
                 formatted("the accesses of a block depend on {} at the same time, and the shape is too large "
                           "to be recorded with less than both of them lowered",
                           enumerate(depends_on)));
-        return along(std::move(result), depends_on.front());
+        return along(std::move(result), depends_on.front(), std::move(points));
     }
 
     const std::vector<BlockBytes>& measured(const LaunchWork& work) {
@@ -233,12 +234,6 @@ class Sizing {
         return raised;
     }
 
-    /// The launch with another value of this size, if possible a lower one.
-    std::optional<LaunchWork> neighbour(const LaunchWork& at, const std::string& name) const {
-        auto near = with_lowered(variant_, at, {name});
-        return near ? near : with_raised(variant_, at, name);
-    }
-
     /// At most two launches with other values of this size, at which the blocks follow it as at the shape.
     std::vector<LaunchWork> others(const LaunchWork& at, const std::string& name) {
         std::vector<LaunchWork> found;
@@ -249,7 +244,7 @@ class Sizing {
         }
         for (std::int64_t most = at.sizes.at(name); found.size() < 2;) {
             auto next = with_raised_to(variant_, at, name, most *= 2);
-            if (!next) break;
+            if (!next || !grows_as_shape(*next, name)) break;
             found.push_back(std::move(*next));
         }
         return found;
@@ -257,7 +252,8 @@ class Sizing {
 
     /// The exponents by which the blocks of each kernel grow with a size; empty: it has no other value.
     std::vector<double> block_growth(const LaunchWork& at, const std::string& name) const {
-        const auto near = neighbour(at, name);
+        auto near = with_lowered(variant_, at, {name});
+        if (!near) near = with_raised(variant_, at, name);
         std::vector<double> exponents;
         if (!near) return exponents;
         const double size =
@@ -277,18 +273,9 @@ class Sizing {
         });
     }
 
-    RecordSizes not_scaled(RecordSizes result, std::string why) const {
-        result.less = std::nullopt;
-        result.at.kernel_work.assign(result.at.kernel_blocks.size(), 1);
-        result.shape = result.at;
-        result.not_scaled = std::move(why);
-        return result;
-    }
-
-    /// With a second recording, where what a block does grows linearly with one size.
-    RecordSizes along(RecordSizes result, const std::string& name) {
+    /// points: launches with other values of the size. With a second recording, where what a block does grows linearly with one size.
+    RecordSizes along(RecordSizes result, const std::string& name, std::vector<LaunchWork> points) {
         const auto size = [&](const LaunchWork& work) { return static_cast<double>(work.sizes.at(name)); };
-        std::vector<LaunchWork> points = others(result.at, name);
         LaunchWork near = std::move(points.front());
         points.erase(points.begin());
         const auto is_linear = [&](std::size_t kernel, double BlockBytes::*const bytes) {
@@ -298,13 +285,12 @@ class Sizing {
             return slope > 0 && std::abs(at + slope * (size(points.front()) - size(result.at)) - third) <=
                                     kOffTheLine * std::abs(third - at);
         };
-        for (LaunchWork* const work : {&result.at, &near, &result.shape})
-            work->kernel_work.assign(work->kernel_blocks.size(), 1);
+        near.kernel_work.assign(near.kernel_blocks.size(), 1);
         for (std::size_t i = 0; i < near.kernel_blocks.size(); ++i) {
             if (same_blocks(measured(result.at)[i], measured(near)[i])) continue;
             if (points.empty() || !(is_linear(i, &BlockBytes::most) || is_linear(i, &BlockBytes::mean)))
                 return not_scaled(
-                    std::move(result),
+                    std::move(result.at),
                     formatted("the accesses of a block do not grow linearly with {}, which is lowered",
                               name));
             for (LaunchWork* const work : {&result.at, &near, &result.shape})
@@ -326,6 +312,11 @@ class Sizing {
 };
 
 }  // namespace
+
+RecordSizes not_scaled(LaunchWork at, std::string why) {
+    at.kernel_work.assign(at.kernel_blocks.size(), 1);
+    return {at, std::nullopt, at, std::move(why)};
+}
 
 RecordSizes measured_sizes(const Variant& host_variant, const Sizes& shape, const RecordBudget& budget,
                            const MeasureBlocks& measure) {

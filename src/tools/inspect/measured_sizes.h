@@ -16,6 +16,7 @@
 #include <kiln/template.h>
 
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "inspect/record_sizes.h"
@@ -29,6 +30,9 @@ struct BlockBytes {
 };
 /// Of each kernel; nothing of those that are left out.
 using MeasureBlocks = std::function<std::vector<BlockBytes>(const LaunchWork&)>;
+
+/// Counts that are of the whole launch at these sizes. why: they can't be scaled to the shape; empty: it is the shape.
+RecordSizes not_scaled(LaunchWork at, std::string why);
 
 /// The sizes to record the host's variant with. Throws VariantError, and what `measure` throws.
 RecordSizes measured_sizes(const Variant& host_variant, const Sizes& shape, const RecordBudget& budget,

@@ -87,7 +87,7 @@ LaunchWork launch_work(const Variant& variant, const Sizes& sizes) {
 }
 
 RecordSizes record_sizes(const Variant& variant, const LaunchWork& shape, const RecordBudget& budget) {
-    RecordSizes result{launch_work(variant, shape.sizes), std::nullopt, shape, {}};
+    RecordSizes result{launch_work(variant, shape.sizes), std::nullopt, shape};
     LaunchWork& at = result.at;
     while (at.block_accesses > budget.accesses) {
         auto next = lowest(variant, at, accesses_of);

@@ -217,7 +217,7 @@ void for_each_kernel(const RecordedVariant& recorded, const LaunchWork& shape, c
     const RecordSizes& sizes = recorded.sizes;
     for (std::size_t i = 0; i < recorded.at.size(); ++i) {
         if (sizes.at.kernel_blocks[i] == 0 || shape.kernel_blocks[i] == 0) continue;
-        RecordSizes of_kernel{sizes.at.of_kernel(i), std::nullopt, {}, {}};
+        RecordSizes of_kernel{sizes.at.of_kernel(i), std::nullopt};
         const bool has_less = sizes.less && sizes.less->kernel_blocks[i] != 0;
         if (has_less) of_kernel.less = sizes.less->of_kernel(i);
         const LaunchWork whole = shape.of_kernel(i);
@@ -233,14 +233,12 @@ RecordSizes chosen_sizes(HostRecorder& recorder, const AnyKernel& kernel, const 
                          RecorderOptions& options) {
     const Variant& variant = kernel.variant();
     const bool has_flops = shape.block_work > 0;
-    if (has_flops && record_at) return {launch_work(variant, *record_at), std::nullopt, shape, {}};
+    if (has_flops && record_at) return {launch_work(variant, *record_at), std::nullopt, shape};
     if (has_flops) return record_sizes(variant, shape, budget);
     if (record_at) {
-        RecordSizes asked{launch_work(variant, *record_at), std::nullopt, {}, {}};
-        asked.at.kernel_work.assign(asked.at.kernel_blocks.size(), 1);
-        asked.shape = asked.at;
-        if (asked.at.sizes != shape.sizes) asked.not_scaled = "these sizes were asked for";
-        return asked;
+        LaunchWork at = launch_work(variant, *record_at);
+        const bool is_shape = at.sizes == shape.sizes;
+        return not_scaled(std::move(at), is_shape ? "" : "these sizes were asked for");
     }
     const MeasureBlocks measure = [&](const LaunchWork& work) {
         // As many at all sizes, however long they take: those of different places in the grid can't be compared.
