@@ -112,7 +112,8 @@ inline void named_barrier_sync(unsigned id, unsigned threads) {
         return 0;
     });
 }
-/// Counts as one of those threads, and goes on.
+/// Counts as one of those threads, and goes on. Who is the last lets all others go on first, so that what it still reads of a
+/// buffer that it gave back is overwritten.
 inline void named_barrier_arrive(unsigned id, unsigned threads) {
     kiln_host::wait([=](kiln_host::Thread* self, const kiln_host::Runtime& runtime) {
         runtime.arrive_named(self, id, threads);
@@ -221,15 +222,16 @@ place:
 }
 #endif
 
-// Shuffles, of any trivially copyable type up to 16 bytes. Width is a power of two up to 32; others end the launch with an
-// error. A source outside the segment gives the lane's own value, as on the GPU. What a lane gets from one that did not
-// take part is undefined there; here it has all bits set, a NaN or -1, so that results that depend on it are wrong.
+// Shuffles, of any trivially copyable type up to 16 bytes; of integers narrower than an int the result is an int, as in CUDA.
+// Width is a power of two up to 32; others end the launch with an error. A source outside the segment gives the lane's own
+// value, as on the GPU. What a lane gets from one that did not take part is undefined there; here it has all bits set, a NaN
+// or -1, so that results that depend on it are wrong.
 namespace kiln_host {
 
 [[noreturn]] inline void trap(const char* message);
 
 template <class T, class Pick>
-inline T shuffle(unsigned mask, T value, int width, Pick pick) {
+inline T shuffle_as(unsigned mask, T value, int width, Pick pick) {
     static_assert(sizeof(T) <= sizeof(Deposit) && __is_trivially_copyable(T), "shuffles move up to 16 bytes");
     if (width < 1 || width > int(warpSize) || (width & (width - 1)) != 0)
         trap("the width of a shuffle is no power of two up to 32");
@@ -249,30 +251,37 @@ inline T shuffle(unsigned mask, T value, int width, Pick pick) {
     if (!takes_part) tell(AccessKind::idle_lane, reinterpret_cast<const void*>(size_t(source)), sizeof(T));
     return result;
 }
+template <class T, class Pick>
+inline auto shuffle(unsigned mask, T value, int width, Pick pick) {
+    if constexpr (math::is_any<T, bool, char, signed char, unsigned char, short, unsigned short>)
+        return shuffle_as<int>(mask, value, width, pick);
+    else
+        return shuffle_as(mask, value, width, pick);
+}
 
 }  // namespace kiln_host
 
 template <class T>
-inline T __shfl_sync(unsigned mask, T value, int source, int width = warpSize) {
+inline auto __shfl_sync(unsigned mask, T value, int source, int width = warpSize) {
     return kiln_host::shuffle(mask, value, width,
                               [=](int lane) { return (lane & -width) | (source & (width - 1)); });
 }
 template <class T>
-inline T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = warpSize) {
+inline auto __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = warpSize) {
     return kiln_host::shuffle(mask, value, width, [=](int lane) {
         const int source = lane - int(delta & 31u);
         return source >= (lane & -width) ? source : lane;
     });
 }
 template <class T>
-inline T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = warpSize) {
+inline auto __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = warpSize) {
     return kiln_host::shuffle(mask, value, width, [=](int lane) {
         const int source = lane + int(delta & 31u);
         return source <= (lane | (width - 1)) ? source : lane;
     });
 }
 template <class T>
-inline T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = warpSize) {
+inline auto __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = warpSize) {
     return kiln_host::shuffle(mask, value, width, [=](int lane) {
         const int source = lane ^ (lane_mask & 31);
         return source <= (lane | (width - 1)) ? source : lane;

@@ -57,12 +57,15 @@ KILN_ATOMIC_UPDATE(atomicDec, unsigned, old == 0u || old > value ? value : old -
 
 KILN_ATOMIC(atomicAnd, int, fetch_and)
 KILN_ATOMIC(atomicAnd, unsigned, fetch_and)
+KILN_ATOMIC(atomicAnd, long long, fetch_and)
 KILN_ATOMIC(atomicAnd, unsigned long long, fetch_and)
 KILN_ATOMIC(atomicOr, int, fetch_or)
 KILN_ATOMIC(atomicOr, unsigned, fetch_or)
+KILN_ATOMIC(atomicOr, long long, fetch_or)
 KILN_ATOMIC(atomicOr, unsigned long long, fetch_or)
 KILN_ATOMIC(atomicXor, int, fetch_xor)
 KILN_ATOMIC(atomicXor, unsigned, fetch_xor)
+KILN_ATOMIC(atomicXor, long long, fetch_xor)
 KILN_ATOMIC(atomicXor, unsigned long long, fetch_xor)
 
 KILN_ATOMIC(atomicExch, int, exchange_n)

@@ -176,18 +176,24 @@ std::string with_dynamic_shared(std::string_view text) {
     std::string result;
     std::vector<bool> braces;  // of those open: whether it is one of a function, or within one
     bool is_scope = false;     // this declaration is of a namespace, a class or a linkage
+    unsigned parentheses = 0;  // of those open: a class named within them is an argument's
     std::size_t end = 0;
     for (std::size_t at = 0; at < text.size(); at = end) {
         end = behind_token(text, at);
         const std::string_view token = text.substr(at, end - at);
-        if (token == "namespace" || token == "class" || token == "struct" || token == "union" ||
-            token == "\"C\"" || token == "\"C++\"")
+        if (parentheses == 0 && (token == "namespace" || token == "class" || token == "struct" ||
+                                 token == "union" || token == "\"C\"" || token == "\"C++\""))
             is_scope = true;
-        if (token == "(") is_scope = false;  // a function's arguments, whatever came before
+        if (token == "(") {
+            is_scope = false;  // a function's arguments, whatever came before
+            ++parentheses;
+        }
+        if (token == ")" && parentheses > 0) --parentheses;
         const bool in_function = !braces.empty() && braces.back();
         if (token == "{") braces.push_back(in_function || !is_scope);
         if (token == "}" && !braces.empty()) braces.pop_back();
         if (token == "{" || token == "}" || token == ";") is_scope = false;
+        if (token == ";") parentheses = 0;  // where #if leaves more open than closed
         const SharedDeclaration found =
             token == "extern" || token == "__shared__" ? shared_declaration(text, at) : SharedDeclaration{};
         if (!found.is_shared) {

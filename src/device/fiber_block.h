@@ -176,7 +176,7 @@ class FiberBlock final : private kiln_host::Block, public KernelRunner {
     [[noreturn]] void abandon();
 
     void release_block();
-    void arrive_at(Thread& self, unsigned id, unsigned count, bool waits);
+    bool arrive_at(Thread& self, unsigned id, unsigned count, bool waits);
     bool poll();
     void forget_waits();
     Meeting& meet(Thread& self, unsigned mask, unsigned bytes, bool orders_memory,

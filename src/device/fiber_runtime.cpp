@@ -119,10 +119,12 @@ void FiberBlock::sync_named(kiln_host::Thread* self, unsigned id, unsigned count
 }
 
 void FiberBlock::arrive_named(kiln_host::Thread* self, unsigned id, unsigned count) {
-    of(self).arrive_at(static_cast<Thread&>(*self), id, count, false);
+    if (!of(self).arrive_at(static_cast<Thread&>(*self), id, count, false)) return;
+    wait_until(self, nullptr, nullptr);  // what it still reads of a buffer that it gave back is overwritten
 }
 
-void FiberBlock::arrive_at(Thread& self, unsigned id, unsigned count, bool waits) {
+// Whether that ends a phase.
+bool FiberBlock::arrive_at(Thread& self, unsigned id, unsigned count, bool waits) {
     tell(self);
     const auto refuse = [&](const std::string& what) {
         failure_ = formatted("{} comes to the named barrier {} for {}: {}", text_of(self), id,
@@ -160,9 +162,10 @@ void FiberBlock::arrive_at(Thread& self, unsigned id, unsigned count, bool waits
     if (log_ != nullptr) [[unlikely]]
         tell_barrier(self, barrier, released);
     runnable_.take_all(released);
-    if (!completed) return;
+    if (!completed) return false;
     barrier.arrived = 0;
     if (barrier.partial == 0) barrier.count = 0;
+    return true;
 }
 
 // Lanes of a warp of which others have not come wait for the next time.

@@ -51,6 +51,9 @@ TEST(DynamicShared, BecomesAReferenceInFunctions) {
     EXPECT_EQ(with_dynamic_shared("struct S { void f() { extern __shared__ Pair<int, 2>* p[][4]; } };"),
               "struct S { void f() { auto& p = "
               "*static_cast<Pair<int,2>*(*)[][4]>(kiln_host::dynamic_shared_memory()); } };");
+    EXPECT_EQ(with_dynamic_shared("int f(P p = {}, const struct P* q) { extern __shared__ int s[]; }"),
+              "int f(P p = {}, const struct P* q) { auto& s = "
+              "*static_cast<int(*)[]>(kiln_host::dynamic_shared_memory()); }");
 }
 
 TEST(HostKeywords, AlignmentsBehindSharedComeBeforeIt) {
@@ -95,6 +98,10 @@ TEST(DynamicShared, ElsewhereSaysWhatToWrite) {
         with_dynamic_shared("namespace a {\nextern __shared__ float tile[];\n}")
             .find("static_assert(false, \"on the host the dynamic shared memory tile must be declared in"),
         std::string::npos);
+    EXPECT_NE(with_dynamic_shared("#if A\nvoid f(\n#else\nvoid g(\n#endif\n    int);\n"
+                                  "namespace a { extern __shared__ float tile[]; }")
+                  .find("static_assert"),
+              std::string::npos);
     for (const char* text :
          {"extern \"C\" void f();\n// extern __shared__ float tile[];\n",
           "void f() { __shared__ float tile[4]; extern int n; }", "extern __shared__ int n;"})

@@ -319,7 +319,7 @@ static_assert(kIsVector1<int1, int> && kIsVector1<uint1, int> && kIsVector1<long
 static_assert(kIsVector1<longlong1, long> && kIsVector1<ulonglong1, long> && kIsVector1<float1, float> && kIsVector1<double1, double>, "");
 static_assert(sizeof(long2) == 16 && alignof(long2) == 16 && sizeof(ulong4) == 32 && alignof(ulong4) == 16 && sizeof(long3) == 24, "");
 static_assert(sizeof(ptrdiff_t) == 8 && ptrdiff_t(-1) < 0, "");
-extern "C" __global__ void kernel(double d, unsigned big, int* i, unsigned* u, unsigned long long* l, float* f, long long* out) {
+extern "C" __global__ void kernel(double d, unsigned big, int* i, unsigned* u, unsigned long long* l, long long* s, float* f, long long* out) {
     __shared__ int bytes[4];
     *out++ = __double2hiint(d); *out++ = __double2loint(d);
     *out++ = __hiloint2double(__double2hiint(d), __double2loint(d)) == d;
@@ -338,15 +338,17 @@ extern "C" __global__ void kernel(double d, unsigned big, int* i, unsigned* u, u
     *out++ = atomicCAS_block(u, 5u, 9u) + atomicExch_system(u, 7) + atomicMax_block(u, 8) + atomicMin_system(u, 2); *out++ = *u;
     *out++ = atomicInc_block(u, 2u) + atomicDec_system(u, 9u); *out++ = *u;
     *out++ = atomicOr_block(l, 0x100ull) + atomicAnd_system(l, 0x101) + atomicXor_block(l, 1ull); *out++ = *l;
+    *out++ = atomicAnd(s, ~5ll); *out++ = atomicOr_block(s, 1ll << 40); *out++ = atomicXor_system(s, -1ll); *out++ = *s;
     atomicAdd_block(f, 1.5f); atomicAdd_system(f, 1);
 })");
     const double d = -1.2345678901234e-200;
     int i = 10;
     unsigned u = 5;
     unsigned long long l = 3;
+    long long s = 7;
     float f = 1;
-    std::vector<long long> out(26, 99);
-    kernel({}, {}, 0, d, 0xfffffff0u, &i, &u, &l, &f, out.data());
+    std::vector<long long> out(30, 99);
+    kernel({}, {}, 0, d, 0xfffffff0u, &i, &u, &l, &s, &f, out.data());
     const auto bits = std::bit_cast<unsigned long long>(d);
     const std::vector<long long> expected = {static_cast<int>(bits >> 32),
                                              static_cast<int>(bits),
@@ -373,7 +375,11 @@ extern "C" __global__ void kernel(double d, unsigned big, int* i, unsigned* u, u
                                              2 + 0,
                                              9,
                                              3 + 0x103 + 0x101,
-                                             0x100};
+                                             0x100,
+                                             7,
+                                             2,
+                                             1ll << 40 | 2,
+                                             ~(1ll << 40 | 2)};
     EXPECT_EQ(out, expected);
     EXPECT_EQ(f, 3.5f);
 }

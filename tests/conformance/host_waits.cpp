@@ -27,18 +27,24 @@ extern "C" __global__ void kernel(int rounds, int* out) {
         for (int i = 0; i < rounds; ++i) {
             if (i >= 2) kiln::named_barrier_sync(3 + i % 2, n);
             slot[i % 2][t] = 100 * i + t;
-            ARRIVE(1 + i % 2, n);
+            kiln::named_barrier_arrive(1 + i % 2, n);
         }
         return;
     }
     int sum = 0;
     for (int i = 0; i < rounds; ++i) {
         kiln::named_barrier_sync(1 + i % 2, n);
+        if (EARLY && i + 2 < rounds) kiln::named_barrier_arrive(3 + i % 2, n);
         sum += (i + 1) * slot[i % 2][(t + i) % 32];
-        if (i + 2 < rounds) kiln::named_barrier_arrive(3 + i % 2, n);
+        if (!EARLY && i + 2 < rounds) kiln::named_barrier_arrive(3 + i % 2, n);
     }
     out[blockIdx.x * n + t] = sum;
 })";
+
+// early: the others give a slot back before they read it.
+Binary ring(bool early) {
+    return test::compile_for_host("#define EARLY " + std::to_string(int{early}) + kRing);
+}
 
 std::vector<int> run_ring(const Binary& binary, std::optional<unsigned long long> seed, unsigned threads,
                           int rounds) {
@@ -49,8 +55,7 @@ std::vector<int> run_ring(const Binary& binary, std::optional<unsigned long long
 }
 
 TEST(HostWaits, NamedBarriersOrderSomeThreadsOfABlock) {
-    const Binary binary =
-        test::compile_for_host(std::string("#define ARRIVE kiln::named_barrier_arrive") + kRing);
+    const Binary binary = ring(false);
     constexpr int kRounds = 9;
     for (const unsigned threads : {64u, 96u, 1024u}) {
         std::vector<int> expected(3 * threads);
@@ -89,6 +94,11 @@ extern "C" __global__ void kernel(int* out) {
         wrong += run(without, seed) != right;
     }
     EXPECT_EQ(wrong, 5);
+}
+
+// Who ends a phase lets the others go on first, and these write the slot again.
+TEST(HostWaits, ABufferGivenBackBeforeItIsReadShows) {
+    EXPECT_NE(run_ring(ring(true), {}, 64, 9), run_ring(ring(false), {}, 64, 9));
 }
 
 // The last warp of 48 threads has 16 lanes; a GPU counts it as 32.

@@ -132,6 +132,27 @@ extern "C" __global__ void kernel(int* out) {
     EXPECT_THAT(out, testing::Each(255));
 }
 
+// As CUDA's overloads do, which there are of int and wider.
+TEST(HostShuffle, OfANarrowIntegerIsAnInt) {
+    const HostKernel kernel(R"(
+template <class T, class Result = int> __device__ int moves(int value) {
+    auto got = __shfl_xor_sync(0xffffffffu, T(value + threadIdx.x), 5);
+    static_assert(__is_same(decltype(got), Result), "");
+    static_assert(__is_same(decltype(__shfl_sync(1u, T(), 0)), Result), "");
+    static_assert(__is_same(decltype(__shfl_up_sync(1u, T(), 1u)), Result), "");
+    static_assert(__is_same(decltype(__shfl_down_sync(1u, T(), 1u)), Result), "");
+    return got == Result(T(value + (threadIdx.x ^ 5)));
+}
+extern "C" __global__ void kernel(int* out) {
+    out[threadIdx.x] = moves<bool>(-9) + moves<char>(100) + moves<signed char>(100) + moves<unsigned char>(240) +
+                       moves<short>(-40) + moves<unsigned short>(65520) + moves<unsigned, unsigned>(-9) +
+                       moves<long, long>(-9) + moves<float, float>(-9);
+})");
+    std::vector<int> out(32);
+    kernel({}, {32, 1, 1}, 0, out.data());
+    EXPECT_THAT(out, testing::Each(9));
+}
+
 // 70 threads: two whole warps and one of six lanes; lanes divisible by five have ended.
 TEST(HostVote, CountsLiveLanesOnly) {
     const Binary binary = test::compile_for_host(R"(

@@ -45,7 +45,7 @@ TEST(InvocationGolden, CodeThatMakesWhatACompilerGetsHasARevision) {
         {"kHostInvocation",
          kHostInvocation,
          {"host_compiler.cpp", "host_entry.cpp"},
-         "kiln-host-2 56cc35444c1ee466"},
+         "kiln-host-2 80b8065f93db1911"},
         {"kNvrtcInvocation",
          kNvrtcInvocation,
          {"hoisted_includes.cpp", "include_guard.cpp", "nvrtc_plan.cpp", "nvrtc_program.cpp"},
