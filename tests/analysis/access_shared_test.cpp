@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // From hand-made accesses of threads to requests of warps and what they cost in shared memory.
+#include <algorithm>
+
 #include "access_events.h"
 
 namespace kiln::test {
@@ -209,24 +211,37 @@ TEST(AccessShared, AsynchronousCopies) {
     expect(shared_site(zeros.finish(), AccessKind::async_copy, 16).as_written, {1, 4, 4, 1});
 }
 
-TEST(AccessShared, BlocksAreSpreadOverTheGrid) {
+/// Which blocks of a row of `count` are recorded, of `most` at most.
+std::vector<unsigned> blocks_recorded(unsigned count, unsigned most) {
     RecorderOptions options = AccessEvents::options("sm_90a");
-    options.most_blocks = 4;
+    options.most_blocks = most;
     options.most_ms = 1e9;
-    AccessEvents events(32, options, {10, 10, 1});
+    AccessEvents events(32, options, {count, 1, 1});
     std::vector<unsigned> chosen = {0};  // begun by the constructor
     events.recorder.end_block();
-    for (unsigned number = 1; number < 100; ++number) {
-        if (events.recorder.begin_block({number % 10, number / 10, 0})) {
+    for (unsigned number = 1; number < count; ++number) {
+        if (events.recorder.begin_block({number, 0, 0})) {
             chosen.push_back(number);
             events.recorder.end_block();
         }
     }
-    EXPECT_EQ(chosen, (std::vector<unsigned>{0, 33, 66, 99}));
     const Recording recording = events.finish();
-    EXPECT_EQ(recording.blocks, 100u);
-    EXPECT_EQ(recording.blocks_recorded, 4u);
-    EXPECT_DOUBLE_EQ(recording.scale(), 25);
+    EXPECT_EQ(recording.blocks, count);
+    EXPECT_EQ(recording.blocks_recorded, chosen.size());
+    EXPECT_DOUBLE_EQ(recording.scale(), static_cast<double>(count) / static_cast<double>(chosen.size()));
+    return chosen;
+}
+
+// The first, the last, and between them the middles of equal parts, alternately odd and even.
+TEST(AccessShared, BlocksAreSpreadOverTheGrid) {
+    EXPECT_EQ(blocks_recorded(100, 1), (std::vector<unsigned>{0}));
+    EXPECT_EQ(blocks_recorded(100, 2), (std::vector<unsigned>{0, 99}));
+    EXPECT_EQ(blocks_recorded(100, 4), (std::vector<unsigned>{0, 25, 74, 99}));
+    EXPECT_EQ(blocks_recorded(15625, 8),
+              (std::vector<unsigned>{0, 1303, 3906, 6511, 9114, 11719, 14322, 15624}));
+    for (unsigned count = 1; count < 50; ++count)
+        for (unsigned most = 1; most < 20; ++most)
+            EXPECT_EQ(blocks_recorded(count, most).size(), std::min(count, most));
 }
 
 TEST(AccessShared, NoBlockAfterTheTime) {

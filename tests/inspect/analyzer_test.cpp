@@ -404,6 +404,47 @@ extern "C" __global__ void doubling(int n, const float* x, float* y) {
     }
 }
 
+// A block loads its row up to the diagonal, in whole sectors: 4096 * (4096 / 8 + 1) / 2 of them, and stores one.
+TEST_F(AnalyzerTest, BlocksThatGrowAreScaled) {
+    add_template("triangle", R"(// triangle: for tests
+//@ kernel  triangle
+//@ block   32
+//@ grid    n
+//@ size    n = 4096 test 40
+//@ input   x [n, n]
+//@ output  y [n]
+#include "kiln/device.h"
+extern "C" __global__ void triangle(int n, const float* x, float* y) {
+    float sum = 0;
+    for (int c = threadIdx.x; c <= blockIdx.x; c += 32) sum += x[size_t(blockIdx.x) * n + c];
+    if (threadIdx.x == 0) y[blockIdx.x] = sum;
+}
+)");
+    KILN_ANALYZE_OR_SKIP();
+    const Analysis analysis = analyze("triangle", {});
+    ASSERT_TRUE(analysis.recording);
+    EXPECT_EQ(analysis.recording->blocks_recorded, 8U);
+    EXPECT_NEAR(analysis.global_sectors / (4096 * (4096 / 8 + 1) / 2 + 4096), 1, 0.01);
+}
+
+TEST_F(AnalyzerTest, OddAndEvenBlocksAreRecorded) {
+    add_template("odd", R"(// odd: for tests
+//@ kernel  odd
+//@ block   64
+//@ grid    ceil_div(n, 64)
+//@ size    n = 1000000 test 1000
+//@ input   x [n]
+//@ output  y [n]
+#include "kiln/device.h"
+extern "C" __global__ void odd(int n, const float* x, float* y) {
+    const int i = blockIdx.x * 64 + threadIdx.x;
+    y[i] = blockIdx.x % 2 == 0 ? 0 : x[i];
+}
+)");
+    KILN_ANALYZE_OR_SKIP();
+    EXPECT_NEAR(analyze("odd", {}).global_sectors / (1e6 / 8 * 1.5), 1, 0.001);
+}
+
 TEST_F(AnalyzerTest, UncoalescedLines) {
     add_template("strided",
                  "// strided: for tests.\n//\n//@ kernel strided\n//@ block 32\n//@ grid n / 32\n"

@@ -139,6 +139,71 @@ TEST_F(Regress, AWrongResultFailsAndIsNeverRecorded) {
     EXPECT_EQ(*read_text_if_exists(file()), recorded);
 }
 
+constexpr const char* kExactOutput = "//@ output  y [n] by twice_reference exact\n";
+
+/// The template with `total` behind or instead of y: the same, and a little more; of any order.
+std::string with_any_order(const std::string& y_line, const std::string& little) {
+    std::string text =
+        replaced(kDouble, kExactOutput, y_line + "//@ output  total [n] by about_reference any_order\n");
+    text = replaced(
+        text, "const float* x, float* y)",
+        y_line.empty() ? "const float* x, float* total)" : "const float* x, float* y, float* total)");
+    return replaced(text, "if (i < n) y[i] = FACTOR * x[i];",
+                    "if (i >= n) return;\n    total[i] = FACTOR * x[i] + " + little + ";\n" +
+                        (y_line.empty() ? "" : "    y[i] = FACTOR * x[i];"));
+}
+
+class RegressAnyOrder : public Regress {
+  protected:
+    RegressAnyOrder() {
+        std::string about = replaced(kReference, "void twice_reference", "void about_reference");
+        about = replaced(about, "// twice_reference", "// about_reference");
+        about = replaced(about, "kernel  twice_reference", "kernel  about_reference");
+        write("about_reference.cu",
+              replaced(about, "kiln::unit_roundoff<float> * fabs(expected[i])", "1e-3"));
+    }
+};
+
+TEST_F(RegressAnyOrder, BitsMayDifferFromLaunchToLaunch) {
+    for (const std::string y : {"", kExactOutput}) {
+        write("twice.cu", with_any_order(y, "1e-6f * (clock64() / 16 % 500)"));
+        for (const RegressResult& result : run("twice", true).results)
+            EXPECT_THAT(result.failures, IsEmpty());
+        const Baselines recorded = Baselines::load(options_.baselines, options_.targets.front());
+        const Baseline& two = recorded.variants.at("twice FACTOR=2");
+        EXPECT_THAT(two.random_result, SizeIs(y.empty() ? 0 : 64));
+        EXPECT_THAT(two.integer_result, SizeIs(y.empty() ? 0 : 64));
+        for (const RegressResult& result : run("twice").results) {
+            EXPECT_EQ(result.status, RegressStatus::same);
+            EXPECT_THAT(result.failures, IsEmpty());
+        }
+    }
+}
+
+TEST_F(RegressAnyOrder, OtherOutputsMayNot) {
+    write("twice.cu", with_any_order("//@ output  y [n] by about_reference\n", "0"));
+    (void)run("twice", true);
+    Baselines recorded = Baselines::load(options_.baselines, options_.targets.front());
+    recorded.variants.at("twice FACTOR=2").random_result[0] = '_';
+    recorded.save(options_.baselines, options_.targets.front());
+    EXPECT_THAT(run("twice").results.at(0).moves, Contains(Field(&Move::what, "result of random data")));
+}
+
+// Each run has a process of its own; the first, that of the fresh kernel, leaves its number as a link.
+TEST_F(RegressAnyOrder, TheCachedKernelIsHeldToTheReferenceToo) {
+    options_.service.isolate_host = true;
+    const std::string link = '"' + (baselines_.path() / "first").string() + '"';
+    write("twice.cu",
+          replaced(with_any_order("", "(is_first_process() ? 0 : 1)"), "extern \"C\"",
+                   "#include <unistd.h>\n\n#include <string>\n\nbool is_first_process() {\n"
+                   "    const std::string own = std::to_string(getpid());\n    if (symlink(own.c_str(), " +
+                       link + ") == 0) return true;\n    char first[32] = {};\n    return readlink(" + link +
+                       ", first, 31) > 0 && own == first;\n}\n\nextern \"C\""));
+    EXPECT_THAT(run("twice").results.at(0).failures,
+                Contains(HasSubstr(
+                    "random inputs: the cached kernel: 37 of 37 checked elements of total are wrong")));
+}
+
 TEST_F(Regress, ATemplateThatDoesNotCompileIsOneFailureAmongOthers) {
     write("broken.cu",
           replaced(replaced(replaced(kDouble, "twice: y", "broken: y"), "kernel  twice", "kernel  broken"),

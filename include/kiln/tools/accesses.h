@@ -129,8 +129,10 @@ struct Recording {
     double elapsed_ms = 0;  ///< spent running them
     /// Whether the grid's last block, which is often nearly empty, was recorded, and there was one launch only.
     bool has_last_block = false;
-    std::vector<SharedSite> last_shared;  ///< what that block has of `shared`
-    std::vector<GlobalSite> last_global;  ///< likewise
+    std::vector<SharedSite> last_shared;   ///< what that block has of `shared`
+    std::vector<GlobalSite> last_global;   ///< likewise
+    std::vector<SharedSite> first_shared;  ///< what the first block has of it, where the last was recorded
+    std::vector<GlobalSite> first_global;  ///< likewise
     /// That the threads of each recorded block access, in the order of the blocks.
     std::vector<std::uint64_t> block_bytes;
 
@@ -142,7 +144,7 @@ struct Recording {
 struct RecorderOptions {
     int warp_size = 32;  ///< lanes that access together: 64 for CDNA
     BankModel banks;     ///< of the architecture asked about
-    /// Blocks are spread evenly over the grid, the first and the last among them, until either is spent.
+    /// The first block, the last, and others spread evenly between them, until either is spent.
     std::uint64_t most_blocks = 8;
     double most_ms = 500;  ///< no new block after this
     /// The first blocks of the grid instead, as for kernels whose blocks wait for those before them.

@@ -28,16 +28,20 @@ namespace {
 // only when necessary, since the accesses of its other lanes have not been recorded yet.
 constexpr std::size_t kMostPendingBytes = std::size_t{48} << 20, kMostOfAWarp = std::size_t{256} << 20;
 
-// Whether a block is one of `most` that are spread evenly over a grid of `count`.
+// Whether a block is one of `most` of a grid of `count`: the first, the last, and the middles of equal parts of the rest,
+// alternately odd and even ones, since what a block does may depend on that.
 bool is_chosen(std::uint64_t block, std::uint64_t count, std::uint64_t most) {
     if (most >= count) return true;
-    if (most == 0) return false;
-    if (most == 1) return block == 0;
-    // The i-th of them is i * (count - 1) / (most - 1), rounded down.
-    const auto steps = static_cast<unsigned __int128>(most - 1),
-               last = static_cast<unsigned __int128>(count - 1);
-    const auto i = (block * steps + last - 1) / last;
-    return i * last / steps == block;
+    if (block == 0 || block + 1 == count) return most > (block == 0 ? 0 : 1);
+    if (most <= 2) return false;
+    const auto rest = static_cast<unsigned __int128>(count - 2),
+               parts = static_cast<unsigned __int128>(most - 2);
+    const auto begin = [&](unsigned __int128 part) { return 1 + (part * rest + parts - 1) / parts; };
+    const unsigned __int128 part = (block - 1) * parts / rest, first = begin(part),
+                            last = begin(part + 1) - 1;
+    const auto middle = first + (last - first + 1) / 2;
+    const bool is_other = middle > first && middle % 2 == part % 2;
+    return block == (is_other ? middle - 1 : middle);
 }
 
 }  // namespace
@@ -47,6 +51,7 @@ struct __attribute__((visibility("hidden"))) AccessRecorder::State final : Acces
         : options(std::move(chosen)),
           warp_size(static_cast<unsigned>(options.warp_size)),
           totals(options.banks, warp_size),
+          first_totals(options.banks, warp_size),
           last_totals(options.banks, warp_size),
           requests(warp_size, *this) {}
 
@@ -55,7 +60,7 @@ struct __attribute__((visibility("hidden"))) AccessRecorder::State final : Acces
 
     // Of all launches.
     AccessTotals totals;
-    AccessTotals last_totals;  // of the last block; its sites have the same numbers
+    AccessTotals first_totals, last_totals;  // of these blocks; their sites have the same numbers
     AccessProblems problems;
     std::function<void(const AccessProblem&)> report;
     std::uint64_t launches = 0, blocks = 0, blocks_recorded = 0;
@@ -67,7 +72,7 @@ struct __attribute__((visibility("hidden"))) AccessRecorder::State final : Acces
     Stopwatch watch;
     ObservedLaunch launch;
     std::uint64_t recorded_here = 0;
-    bool is_last = false, has_last = false;
+    bool is_first = false, is_last = false, has_last = false;
     unsigned threads = 0;
     std::optional<SourceLines> lines;
     Regions regions;
@@ -134,6 +139,7 @@ void AccessRecorder::State::begin_launch(const ObservedLaunch& what) {
     places.clear();
     requests.begin_launch(regions);
     totals.begin_launch();
+    first_totals.begin_launch();
     last_totals.begin_launch();
     races.reset();
     if (options.problems && regions.shared_bytes() != 0)
@@ -149,6 +155,7 @@ bool AccessRecorder::State::begin_block(Dim3 index) {
                                              : is_chosen(number, launch.grid.count(), options.most_blocks);
     if (late || !chosen) return false;
     ++recorded_here;
+    is_first = number == 0;
     is_last = number + 1 == launch.grid.count();
     has_last |= is_last;
     block = index;
@@ -157,6 +164,7 @@ bool AccessRecorder::State::begin_block(Dim3 index) {
     requests.begin_block(threads);
     requests.tell_each(false);
     totals.begin_block();
+    if (is_first) first_totals.begin_block();
     if (is_last) last_totals.begin_block();
     if (races) races->begin_block();
     return true;
@@ -184,6 +192,7 @@ void AccessRecorder::State::make_room(unsigned thread) {
 
 void AccessRecorder::State::count(const std::vector<RequestList*>& lists) {
     for (const RequestList* const list : lists) {
+        if (is_first) first_totals.add(*list, codes, sites, regions, [](auto...) {});
         if (is_last) last_totals.add(*list, codes, sites, regions, [](auto...) {});
         totals.add(*list, codes, sites, regions,
                    [this](std::uint32_t instruction, unsigned thread, std::uint64_t address) {
@@ -236,6 +245,7 @@ std::uint32_t AccessRecorder::State::new_instruction(const AccessCode& code) {
     if (code.variable != kNoVariable)
         site.variable = regions.variables()[static_cast<std::size_t>(code.variable)].name;
     sites.push_back(totals.site(site));
+    first_totals.site(site);
     last_totals.site(site);
     // Without a line, each instruction counts as a separate access. Variables may share a name, but not a
     // place.
@@ -363,6 +373,8 @@ Recording AccessRecorder::recording() const {
     recording.elapsed_ms = state_->elapsed_ms;
     recording.has_last_block = state_->has_last && state_->launches == 1;
     if (recording.has_last_block) {
+        recording.first_shared = state_->first_totals.shared();
+        recording.first_global = state_->first_totals.global();
         recording.last_shared = state_->last_totals.shared();
         recording.last_global = state_->last_totals.global();
     }

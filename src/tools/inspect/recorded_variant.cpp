@@ -106,8 +106,8 @@ constexpr double ScaledCounts::*const kCounts[] = {&ScaledCounts::shared_wavefro
                                                    &ScaledCounts::shared_ideal, &ScaledCounts::global_sectors,
                                                    &ScaledCounts::global_ideal, &ScaledCounts::loaded_bytes};
 
-/// The average of a grid's blocks from sums over those recorded, among them the last, which counts once: with the weight of
-/// any other, an empty block would take one in eight off the grid.
+/// The average of a grid's blocks from sums over those recorded, among them the first and the last, which count once: with
+/// the weight of any other, an empty block would take one in eight off the grid. The others are the middles of equal parts.
 class BlockAverage {
   public:
     BlockAverage(const Recording& recording, std::uint64_t blocks)
@@ -115,10 +115,10 @@ class BlockAverage {
           blocks_(static_cast<double>(blocks)),
           is_apart_(recording.blocks_recorded > 1 && blocks > 1 && recording.has_last_block) {}
 
-    double operator()(double all, double last) const {
+    double operator()(double all, double first, double last) const {
         if (!is_apart_) return all / recorded_;
-        const double others = std::max(0.0, all - last) / (recorded_ - 1);
-        return (others * (blocks_ - 1) + last) / blocks_;
+        const double others = recorded_ > 2 ? std::max(0.0, all - first - last) / (recorded_ - 2) : first;
+        return (others * (blocks_ - 2) + first + last) / blocks_;
     }
 
   private:
@@ -148,9 +148,10 @@ ScaledCounts counts_of(const std::vector<SharedSite>& shared, const std::vector<
 ScaledCounts block_counts(const Recording& recording, std::uint64_t blocks,
                           const std::vector<CompiledAccess>& compiled) {
     ScaledCounts counts = counts_of(recording.shared, recording.global, compiled);
-    const ScaledCounts last = counts_of(recording.last_shared, recording.last_global, compiled);
+    const ScaledCounts first = counts_of(recording.first_shared, recording.first_global, compiled),
+                       last = counts_of(recording.last_shared, recording.last_global, compiled);
     const BlockAverage average(recording, blocks);
-    for (const auto count : kCounts) counts.*count = average(counts.*count, last.*count);
+    for (const auto count : kCounts) counts.*count = average(counts.*count, first.*count, last.*count);
     return counts;
 }
 
@@ -171,11 +172,12 @@ std::map<int, LineSectors> sectors_of(const std::vector<GlobalSite>& global,
 std::map<int, LineSectors> block_sectors(const Recording& recording, std::uint64_t blocks,
                                          const std::vector<CompiledAccess>& compiled) {
     std::map<int, LineSectors> lines = sectors_of(recording.global, compiled);
-    std::map<int, LineSectors> last = sectors_of(recording.last_global, compiled);
+    std::map<int, LineSectors> first = sectors_of(recording.first_global, compiled),
+                               last = sectors_of(recording.last_global, compiled);
     const BlockAverage average(recording, blocks);
     for (auto& [number, line] : lines) {
-        line.sectors = average(line.sectors, last[number].sectors);
-        line.ideal = average(line.ideal, last[number].ideal);
+        line.sectors = average(line.sectors, first[number].sectors, last[number].sectors);
+        line.ideal = average(line.ideal, first[number].ideal, last[number].ideal);
     }
     return lines;
 }
@@ -280,6 +282,8 @@ Recording added_up(const std::vector<Recording>& recordings) {
     Recording sum = recordings.front();
     if (recordings.size() > 1) {  // each has a last block of its own
         sum.has_last_block = false;
+        sum.first_shared.clear();
+        sum.first_global.clear();
         sum.last_shared.clear();
         sum.last_global.clear();
     }
