@@ -8,9 +8,8 @@
 // order of the warps and of the blocks, by the last block to end. With PDL the first weights are under way
 // before the kernel before this one has ended, but not with ANY.
 // Rows of A or B that do not start at multiples of 16 bytes are read element by element, and neither then has two
-// runs under way; nor have the last columns of a B that is stored k x n where they are less than 64. With ANY all rows are
-// read by aligned loads that are shifted into place (kiln/any_piece.h), UNROLL steps of them under way. More rows of A
-// than BM take further blocks, which find B in the L2 cache at best.
+// runs under way. With ANY all rows are read by aligned loads that are shifted into place (kiln/any_piece.h), UNROLL steps
+// of them under way. More rows of A than BM take further blocks, which find B in the L2 cache at best.
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  gemm_skinny
@@ -57,7 +56,8 @@
 //@ model   engine mma
 //@ model   tile BM, BN of m, n, k
 //@ model   warp BM, WN
-//@ model   search [WN], [UNROLL], [SPLIT_K]
+//@ model   any_rows ANY
+//@ model   search [BM, WARPS_K, UNROLL], [WN, WARPS_N], [SPLIT_K, WARPS_K], [ANY, UNROLL]
 #include "kiln/alignment.h"
 #include "kiln/any_piece.h"
 #include "kiln/gemm_epilogue.h"
@@ -114,7 +114,7 @@ class Source {
         } else {
             const int first = column + lane / 4 * kPiece;
             columns_ = n - first;
-            b_[0] = b + (columns_ > 0 ? first : 0) + static_cast<i64>(q_) * n;
+            b_[0] = b + (columns_ > 0 ? first : kiln::max(n - kPiece, 0)) + static_cast<i64>(q_) * n;
         }
     }
 
@@ -128,7 +128,7 @@ class Source {
         for (int i = 0; i < BM / 8; ++i) a_[i] = kiln::after_previous_grid(a_[i]);
     }
 
-    // Steps at, at + 32, ... of k, all of them there and aligned.
+    // Steps at, at + 32, ... of k, all of them there and aligned: a lane has all of its columns of B, or none.
     __device__ __forceinline__ void read_run_b(int at, Piece (&b)[UNROLL][kPieces]) const {
 #pragma unroll
         for (int u = 0; u < UNROLL; ++u) {
@@ -268,8 +268,7 @@ extern "C" __global__ __launch_bounds__(THREADS) void gemm_skinny(
     const int begin = static_cast<int>(kiln::min(static_cast<i64>(split) * part, static_cast<i64>(k)));
     const int end = k - begin < part ? k : begin + part;
     Source source(a, b, m, n, k, first_row, first_column + warp_n * WN, lane);
-    const bool columns_are_whole = TRANS_B || n - (first_column + warp_n * WN) >= WN;
-    const int runs = source.aligned() && columns_are_whole ? (end - begin) / kRun : 0;
+    const int runs = source.aligned() ? (end - begin) / kRun : 0;
 
     Sums sums = {};
     if constexpr (ANY) {

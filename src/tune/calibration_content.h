@@ -34,7 +34,7 @@ inline std::string problem_digest(const std::string& problem) {
 /// Within limits. An estimate is hardly shortened, since of many variants the one is chosen whose estimate is too short
 /// by most.
 inline double calibrated_factor(const RegressionTrees& trees, const Model::Features& features) {
-    constexpr double kLeast = 0.5, kMost = 4;
+    constexpr double kLeast = 0.6, kMost = 4;
     return std::clamp(std::exp(trees.predict(features)), kLeast, kMost);
 }
 

@@ -64,6 +64,7 @@ constexpr TileCosts kMmaStaged{0.0012, 0.33, 1.5, 2.8, 0.0006, 0.005, 0.001};
 constexpr TileCosts kMmaDirect{0.00013, 0.3, 1.4, 3.3, 0.00001, 0.0034, 0.0028};
 constexpr double kMmaDirectShare = 0.1;  // of the peak
 constexpr double kDirectStages = 2;      // of a template that does not declare them
+constexpr double kShiftedRows = 1;  // halvings of the alignment that shifting every access into place costs
 
 // For wgmma with TMA; fitted to the times of 2233 variants for nine shapes on an H200. For each shape, the
 // variant that the model puts first is 3 % slower than the best (geometric mean; 10 % at most).
@@ -319,7 +320,7 @@ Estimate Model::tile(const Variant& variant, const Problem& problem, const Launc
     }
     const double step = bk * sharers;  // of k, of all warps
     const double steps = ceil_div(ceil_div(number(of.k), parts), step);
-    const double narrow = std::log2(16 / row_alignment(problem));
+    const double narrow = facts.any_rows ? kShiftedRows : std::log2(16 / row_alignment(problem));
     const double slower = std::pow(costs.misaligned, narrow);
     const double ahead = !is_async          ? 1
                          : facts.stages > 0 ? std::max(number(facts.stages) - 1, 1.0)

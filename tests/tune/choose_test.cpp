@@ -399,13 +399,26 @@ TEST_F(Choose, MeasuredTimesOfNearSizesCorrectTheModel) {
 }
 
 // The shipped wisdom has a variant of gemm_skinny whose blocks give each multiprocessor of an H200 two for 1 x 16384 x 4096.
-// Here most would have one: 54.6 us were measured, 29.0 with gemm_wgmma (28 November 2026).
+// Here most would have one, so that it may win by the model's estimate only.
 TEST_F(Choose, WhatFillsLessOfTheDeviceHereIsNotTakenForItsTimeElsewhere) {
     const Values fixed = {{"T", "bfloat16"}, {"TRANS_B", false}};
-    const Sizes sizes = {{"m", 3}, {"n", 9760}, {"k", 4112}};
     const Chooser chooser(hopper(), Wisdom::shipped(), "NVIDIA H200");
     const auto templates = chooser.alternatives(hopper().find("gemm_tiled"), fixed);
-    EXPECT_EQ(chooser.choose(templates, fixed, sizes).variant.template_name(), "gemm_wgmma");
+    EXPECT_EQ(chooser.choose(templates, fixed, {{"m", 3}, {"n", 9760}, {"k", 4112}}).origin,
+              ChoiceOrigin::model);
+}
+
+// Small problems want few rows of a block and warps to share k, and rows at any element other accesses.
+TEST_F(Choose, FewRowsGetVariantsThatDefaultsAreFarFrom) {
+    const Chooser chooser(hopper(), Wisdom(), "NVIDIA H200");
+    const Template skinny = hopper().find("gemm_skinny");
+    const auto chosen = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
+        return chooser.choose(skinny, {{"TRANS_B", true}}, {{"m", m}, {"n", n}, {"k", k}}).variant;
+    };
+    EXPECT_EQ(chosen(4, 16, 402).value("BM"), Value(8));
+    EXPECT_EQ(chosen(4, 16, 402).value("ANY"), Value(true));
+    EXPECT_EQ(chosen(4, 16, 400).value("ANY"), Value(false));
+    EXPECT_GT(chosen(22, 32, 8768).value("WARPS_K").as_int(), 8);
 }
 
 TEST_F(Choose, WhatIsConsideredBeginsWithWhatIsTaken) {
