@@ -278,10 +278,11 @@ constexpr std::array kCommands = {
         "compare variants with their baselines: results, resources, instructions, speed",
         "Builds each variant of the manifests (cache/variants.txt) for each of its targets, loads it "
         "again from a\n"
-        "cache with compiling forbidden, runs both where there is such a device, compares bits with each "
-        "other and\n"
-        "with the reference, and everything with the baselines. Exit status 1: a variant failed, or has no "
-        "baseline.\n",
+        "cache with compiling forbidden, runs both where there is such a device, compares results with the "
+        "reference\n"
+        "and, but for outputs of any order, bits with each other, and everything with the baselines. Exit "
+        "status 1: a\n"
+        "variant failed, or has no baseline.\n",
         "  kiln regress\n  kiln regress --backend cuda --only gemm_tiled\n  kiln regress --update\n",
         regress_options, regress},
     Command{

@@ -2,6 +2,7 @@
 //
 // From hand-made accesses of threads to requests of warps and what they cost in shared memory.
 #include <algorithm>
+#include <set>
 
 #include "access_events.h"
 
@@ -211,37 +212,62 @@ TEST(AccessShared, AsynchronousCopies) {
     expect(shared_site(zeros.finish(), AccessKind::async_copy, 16).as_written, {1, 4, 4, 1});
 }
 
-/// Which blocks of a row of `count` are recorded, of `most` at most.
-std::vector<unsigned> blocks_recorded(unsigned count, unsigned most) {
+/// Which blocks of a grid are recorded, of `most` at most.
+std::vector<unsigned> blocks_recorded(Dim3 grid, unsigned most) {
     RecorderOptions options = AccessEvents::options("sm_90a");
     options.most_blocks = most;
     options.most_ms = 1e9;
-    AccessEvents events(32, options, {count, 1, 1});
+    AccessEvents events(32, options, grid);
     std::vector<unsigned> chosen = {0};  // begun by the constructor
     events.recorder.end_block();
-    for (unsigned number = 1; number < count; ++number) {
-        if (events.recorder.begin_block({number, 0, 0})) {
+    for (unsigned number = 1; number < grid.count(); ++number) {
+        if (events.recorder.begin_block(
+                {number % grid.x, number / grid.x % grid.y, number / grid.x / grid.y})) {
             chosen.push_back(number);
             events.recorder.end_block();
         }
     }
     const Recording recording = events.finish();
-    EXPECT_EQ(recording.blocks, count);
+    const auto count = static_cast<double>(grid.count());
+    EXPECT_EQ(recording.blocks, grid.count());
     EXPECT_EQ(recording.blocks_recorded, chosen.size());
-    EXPECT_DOUBLE_EQ(recording.scale(), static_cast<double>(count) / static_cast<double>(chosen.size()));
+    EXPECT_DOUBLE_EQ(recording.scale(), count / static_cast<double>(chosen.size()));
     return chosen;
 }
 
 // The first, the last, and between them the middles of equal parts, alternately odd and even.
 TEST(AccessShared, BlocksAreSpreadOverTheGrid) {
-    EXPECT_EQ(blocks_recorded(100, 1), (std::vector<unsigned>{0}));
-    EXPECT_EQ(blocks_recorded(100, 2), (std::vector<unsigned>{0, 99}));
-    EXPECT_EQ(blocks_recorded(100, 4), (std::vector<unsigned>{0, 25, 74, 99}));
-    EXPECT_EQ(blocks_recorded(15625, 8),
-              (std::vector<unsigned>{0, 1303, 3906, 6511, 9114, 11719, 14322, 15624}));
+    EXPECT_EQ(blocks_recorded({100}, 1), (std::vector<unsigned>{0}));
+    EXPECT_EQ(blocks_recorded({100}, 2), (std::vector<unsigned>{0, 99}));
+    EXPECT_EQ(blocks_recorded({100}, 4), (std::vector<unsigned>{0, 26, 75, 99}));
+    EXPECT_EQ(blocks_recorded({15625}, 8),
+              (std::vector<unsigned>{0, 1302, 3907, 6510, 9115, 11718, 14323, 15624}));
     for (unsigned count = 1; count < 50; ++count)
-        for (unsigned most = 1; most < 20; ++most)
-            EXPECT_EQ(blocks_recorded(count, most).size(), std::min(count, most));
+        for (unsigned most = 1; most < 20; ++most) {
+            EXPECT_EQ(blocks_recorded({count}, most).size(), std::min(count, most));
+            EXPECT_LE(blocks_recorded({5, count}, most).size(), std::min(5 * count, most));
+        }
+}
+
+// What only a last column or a triangle of blocks does gets no more than its share.
+TEST(AccessShared, BlocksAreSpreadOverRowsAndColumns) {
+    constexpr unsigned kParts = 6;
+    for (const Dim3 grid : {Dim3{12, 12}, Dim3{24, 96}, Dim3{18, 30}, Dim3{6, 6}, Dim3{48, 4, 12}}) {
+        const std::vector<unsigned> chosen = blocks_recorded(grid, kParts + 2);
+        ASSERT_EQ(chosen.size(), kParts + 2);
+        std::set<unsigned> columns, rows;
+        int below = 0;
+        for (std::size_t i = 1; i <= kParts; ++i) {
+            const unsigned column = chosen[i] % grid.x * kParts / grid.x,
+                           row = chosen[i] / grid.x * kParts / (grid.y * grid.z);
+            columns.insert(column);
+            rows.insert(row);
+            below += row > column;
+        }
+        EXPECT_EQ(columns.size(), kParts) << grid.x;
+        EXPECT_EQ(rows.size(), kParts) << grid.x;
+        EXPECT_EQ(below, 3) << grid.x;
+    }
 }
 
 TEST(AccessShared, NoBlockAfterTheTime) {

@@ -96,7 +96,7 @@ extern "C" __global__ void kernel(int* out) {
     EXPECT_EQ(wrong, 5);
 }
 
-// Who ends a phase lets the others go on first, and these write the slot again.
+// The thread that ends a phase lets the others run first, and these write the slot again.
 TEST(HostWaits, ABufferGivenBackBeforeItIsReadShows) {
     EXPECT_NE(run_ring(ring(true), {}, 64, 9), run_ring(ring(false), {}, 64, 9));
 }

@@ -23,7 +23,7 @@ using test::ScopedVariable;
 using test::Stampede;
 using test::WorkerReport;
 
-// Few: where the first variants decide, since each takes half a second of all cores.
+// Few: for tests that need no more, since each costs half a second of all cores.
 constexpr int kProcesses = 64, kVariants = 32, kFewVariants = 10;
 
 struct StampedeTest : testing::Test {
@@ -107,8 +107,8 @@ TEST_F(StampedeTest, EachVariantIsCompiledOnce) {
                 kVariants, alone_seconds, kProcesses, seconds, seconds / alone_seconds);
 }
 
-// The killed one had begun a compile, which another process repeats: one more than there are variants is begun, and all but that by those who
-// live to tell, and each of those has everything.
+// The killed one had begun a compile, which another process repeats: kFewVariants + 1 are begun, kFewVariants of them by
+// processes that survive, and each of those has everything.
 TEST_F(StampedeTest, WhenTheOneThatCompilesIsKilledAnotherDoes) {
     REQUIRE_COMPILER();
     const NotedCompiler compiler(directory.path(), "KILL");

@@ -13,6 +13,7 @@
 
 #include "choice_losses.h"
 #include "rejected.h"
+#include "tune/calibration_content.h"
 #include "tune/model_launch.h"
 #include "tune/regression_trees.h"
 
@@ -69,6 +70,15 @@ TEST(RegressionTrees, SayWhatIsWrongWithALine) {
             << line;
         EXPECT_TRUE(trees.empty());
         EXPECT_EQ(trees.predict(std::vector<float>{1, 2, 3}), 0);
+    }
+}
+
+// An estimate that is cut by too much is chosen, one that is too long only passed over.
+TEST(Calibration, ShortensAnEstimateLittle) {
+    for (const auto& [leaf, factor] : std::map<std::string, double>{{"-3", 0.6}, {"3", 4}, {"0", 1}}) {
+        RegressionTrees trees;
+        trees.add(leaf, Model::kFeatures);
+        EXPECT_EQ(calibrated_factor(trees, {}), factor) << leaf;
     }
 }
 

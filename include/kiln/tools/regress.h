@@ -41,7 +41,7 @@ struct Baseline {
     std::string compiler;  ///< for people; a change explains changes of the code. Empty: it was not built
     Resources resources;   ///< of the binary
     /// Digests of the bits of the outputs that have a reference without `any_order`, for random and for small-integer
-    /// inputs, at the test sizes. Empty: never run, or there are none; of integers, also where they had rounding errors.
+    /// inputs, at the test sizes. Empty: never run, or there are none; of integers, also where the results had rounding errors.
     std::string random_result;
     std::string integer_result;           ///< likewise
     std::optional<double> worst;          ///< the largest error over its bound in the run with random inputs

@@ -8,7 +8,9 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "analysis/access_problems.h"
@@ -28,20 +30,33 @@ namespace {
 // only when necessary, since the accesses of its other lanes have not been recorded yet.
 constexpr std::size_t kMostPendingBytes = std::size_t{48} << 20, kMostOfAWarp = std::size_t{256} << 20;
 
-// Whether a block is one of `most` of a grid of `count`: the first, the last, and the middles of equal parts of the rest,
-// alternately odd and even ones, since what a block does may depend on that.
-bool is_chosen(std::uint64_t block, std::uint64_t count, std::uint64_t most) {
-    if (most >= count) return true;
-    if (block == 0 || block + 1 == count) return most > (block == 0 ? 0 : 1);
-    if (most <= 2) return false;
-    const auto rest = static_cast<unsigned __int128>(count - 2),
-               parts = static_cast<unsigned __int128>(most - 2);
-    const auto begin = [&](unsigned __int128 part) { return 1 + (part * rest + parts - 1) / parts; };
-    const unsigned __int128 part = (block - 1) * parts / rest, first = begin(part),
-                            last = begin(part + 1) - 1;
-    const auto middle = first + (last - first + 1) / 2;
-    const bool is_other = middle > first && middle % 2 == part % 2;
-    return block == (is_other ? middle - 1 : middle);
+// The middle of one of `parts` equal parts of an extent, alternately an odd and an even place where a part has three or more.
+std::uint64_t middle_of(std::uint64_t part, std::uint64_t extent, std::uint64_t parts) {
+    const auto middle =
+        static_cast<std::uint64_t>(static_cast<unsigned __int128>(2 * part + 1) * extent / (2 * parts));
+    return extent / parts >= 3 && middle % 2 == part % 2 ? middle + 1 : middle;
+}
+
+// Of the blocks of a grid, in their order, at most `most`, fewer than there are: the first, the last, and some that stand for the
+// others. Of several rows these lie in as many parts of the columns as of the rows, each part with one of them, as in a Latin
+// square: so that neither a ragged last column nor a triangle of blocks gets more than its share.
+std::vector<std::uint64_t> chosen_blocks(Dim3 grid, std::uint64_t most) {
+    std::set<std::uint64_t> chosen;
+    const std::uint64_t count = grid.count(), rows = count / grid.x;
+    if (most > 0) chosen.insert(0);
+    if (most > 1) chosen.insert(count - 1);
+    const std::uint64_t parts = most > 2 ? most - 2 : 0;
+    std::uint64_t step = (parts + 1) * 3 / 7;  // of the columns' parts, from row to row
+    while (step > 1 && std::gcd(step, parts + 1) > 1) --step;
+    for (std::uint64_t part = 0; part < parts; ++part) {
+        if (rows == 1 || grid.x == 1) {
+            chosen.insert(1 + middle_of(part, count - 2, parts));
+        } else {
+            const std::uint64_t column = (part + 1) * std::max<std::uint64_t>(step, 1) % (parts + 1) - 1;
+            chosen.insert(middle_of(column, grid.x, parts) + grid.x * middle_of(part, rows, parts));
+        }
+    }
+    return {chosen.begin(), chosen.end()};
 }
 
 }  // namespace
@@ -71,6 +86,7 @@ struct __attribute__((visibility("hidden"))) AccessRecorder::State final : Acces
     bool launched = false;
     Stopwatch watch;
     ObservedLaunch launch;
+    std::vector<std::uint64_t> chosen;  // blocks; of no use where the grid's first are recorded, or all
     std::uint64_t recorded_here = 0;
     bool is_first = false, is_last = false, has_last = false;
     unsigned threads = 0;
@@ -145,15 +161,19 @@ void AccessRecorder::State::begin_launch(const ObservedLaunch& what) {
     if (options.problems && regions.shared_bytes() != 0)
         races.emplace(regions, threads, warp_size, [this](const RaceFinding& finding) { found(finding); });
     blocks += launch.grid.count();
+    chosen = options.first_blocks || options.most_blocks >= launch.grid.count()
+                 ? std::vector<std::uint64_t>()
+                 : chosen_blocks(launch.grid, options.most_blocks);
 }
 
 bool AccessRecorder::State::begin_block(Dim3 index) {
     const std::uint64_t number =
         index.x + std::uint64_t{launch.grid.x} * (index.y + std::uint64_t{launch.grid.y} * index.z);
     const bool late = recorded_here != 0 && watch.elapsed_ms() > options.most_ms;
-    const bool chosen = options.first_blocks ? number < options.most_blocks
-                                             : is_chosen(number, launch.grid.count(), options.most_blocks);
-    if (late || !chosen) return false;
+    const bool is_chosen = options.first_blocks || options.most_blocks >= launch.grid.count()
+                               ? number < options.most_blocks
+                               : std::ranges::binary_search(chosen, number);
+    if (late || !is_chosen) return false;
     ++recorded_here;
     is_first = number == 0;
     is_last = number + 1 == launch.grid.count();

@@ -11,7 +11,7 @@
 // Counts of a block are assumed to be affine in the flops that the template declares for it: a + b * work. That is exact if a loop repeats the
 // same accesses, as over k in a GEMM, and the rest (storing the result) happens once. Two recordings, at
 // `less` and at `sizes`, give a and b. Counts of the grid are those of a block times the number of blocks.
-// The last block, which is often nearly empty, counts once; others at the edges, few of which are recorded, count like any.
+// The first block and the last, which is often nearly empty, count once; others at the edges, few of which are recorded, count like any.
 // The sizes are those for the first kernel of a template; each of several is scaled by its own grid.
 // Where no flops are declared, what a block does is measured instead: measured_sizes.h.
 #pragma once

@@ -107,7 +107,7 @@ constexpr double ScaledCounts::*const kCounts[] = {&ScaledCounts::shared_wavefro
                                                    &ScaledCounts::global_ideal, &ScaledCounts::loaded_bytes};
 
 /// The average of a grid's blocks from sums over those recorded, among them the first and the last, which count once: with
-/// the weight of any other, an empty block would take one in eight off the grid. The others are the middles of equal parts.
+/// the weight of any other, an empty block would take one in eight off the grid. The others stand for the rest.
 class BlockAverage {
   public:
     BlockAverage(const Recording& recording, std::uint64_t blocks)

@@ -277,9 +277,9 @@ class Regression {
     }
 
     /// Keeps the baseline's values of what was not measured.
-    static void merge(Baseline& to, const Baseline& found) {
+    void merge(Baseline& to, const Baseline& found) const {
         Baseline merged = found;
-        if (merged.random_result.empty()) {  // it was not run
+        if (!found.worst || options_.seed != 1) {  // it was not run, or with inputs of which none is recorded
             merged.random_result = to.random_result;
             merged.integer_result = to.integer_result;
         }
