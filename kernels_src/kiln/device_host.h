@@ -112,8 +112,8 @@ inline void named_barrier_sync(unsigned id, unsigned threads) {
         return 0;
     });
 }
-/// Counts as one of those threads, and goes on. The last thread to arrive lets all others run first, in another order of threads
-/// each one does: a buffer that it gave back too early is overwritten before it reads it.
+/// Counts as one of those threads, and goes on. The last thread to arrive lets all others run first: a buffer that it gave back
+/// too early is overwritten before it reads it.
 inline void named_barrier_arrive(unsigned id, unsigned threads) {
     kiln_host::wait([=](kiln_host::Thread* self, const kiln_host::Runtime& runtime) {
         runtime.arrive_named(self, id, threads);

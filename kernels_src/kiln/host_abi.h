@@ -90,7 +90,7 @@ struct Runtime {
     /// barrier is as new. count: a multiple of the warp size, the same for all who meet. The lanes that the
     /// block's last warp lacks arrive with its lane 0; a lane that has ended does not arrive.
     void (*sync_named)(Thread* self, unsigned id, unsigned count);
-    /// Arrives there and goes on; where that ends a phase, or threads have another order, when no other thread of the block can.
+    /// Arrives there and goes on; where that ends a phase, when no other thread of the block can.
     void (*arrive_named)(Thread* self, unsigned id, unsigned count);
     /// Waits until ready(state) is not 0; it still is when the call returns. The runtime asks whenever no
     /// thread of the block can go on, on any fiber, so ready must not wait itself. What it reads must be

@@ -119,11 +119,9 @@ void FiberBlock::sync_named(kiln_host::Thread* self, unsigned id, unsigned count
 }
 
 void FiberBlock::arrive_named(kiln_host::Thread* self, unsigned id, unsigned count) {
-    FiberBlock& block = of(self);
-    const bool ends_phase = block.arrive_at(static_cast<Thread&>(*self), id, count, false);
-    // A buffer that it gave back too early is overwritten before it reads it. In another order of threads that holds for all who
-    // arrive, since on a GPU any lane of the last warp may be late; in the usual one the others go on, and may be too early.
-    if (ends_phase || block.plan_.seed) wait_until(self, nullptr, nullptr);
+    if (!of(self).arrive_at(static_cast<Thread&>(*self), id, count, false)) return;
+    // A buffer that it gave back too early is overwritten before it reads it.
+    wait_until(self, nullptr, nullptr);
 }
 
 // Whether that ends a phase.
