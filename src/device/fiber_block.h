@@ -4,10 +4,10 @@
 // end, and the runtime that kernels call (kiln/host_abi.h). Which blocks run where is not decided here.
 //
 // The runnable thread that comes first in the order always goes next, and runs until it has to wait or
-// ends, or until its arrival ends a phase of a barrier that it does not wait at. A fiber runs one thread after the other, so a kernel that never waits is a plain loop; only
-// when a thread waits does the next one get a fiber of its own. A missing barrier thus shows: threads run
-// as far ahead of each other as the kernel lets them. The conditions of wait_until are looked at when no
-// thread can go on otherwise.
+// ends, or until its arrival ends a phase of a barrier that it does not wait at. A fiber runs one thread
+// after the other, so a kernel that never waits is a plain loop; only when a thread waits does the next one
+// get a fiber of its own. A missing barrier thus shows: threads run as far ahead of each other as the kernel
+// lets them. The conditions of wait_until are looked at when no thread can go on otherwise.
 #pragma once
 
 #include <kiln/observe.h>

@@ -37,10 +37,10 @@ std::uint64_t middle_of(std::uint64_t part, std::uint64_t extent, std::uint64_t 
     return extent / parts >= 3 && middle % 2 == part % 2 ? middle + 1 : middle;
 }
 
-// Of the blocks of a grid, in their order, at most `most`, fewer than there are: the first, the last, and some that stand for the
-// others. Of several rows these lie in as many parts of the columns as of the rows, each part with one of them, as in a Latin
-// square: so that neither a ragged last column nor a triangle of blocks gets more than its share.
-std::vector<std::uint64_t> chosen_blocks(Dim3 grid, std::uint64_t most) {
+// Of the blocks of a grid at most `most`, fewer than there are: the first, the last, and some that stand for the others. Of
+// several rows these lie in as many parts of the columns as of the rows, each part with one of them, as in a Latin square: so
+// that neither a ragged last column nor a triangle of blocks gets more than its share.
+std::set<std::uint64_t> chosen_blocks(Dim3 grid, std::uint64_t most) {
     std::set<std::uint64_t> chosen;
     const std::uint64_t count = grid.count(), rows = count / grid.x;
     if (most > 0) chosen.insert(0);
@@ -56,7 +56,7 @@ std::vector<std::uint64_t> chosen_blocks(Dim3 grid, std::uint64_t most) {
             chosen.insert(middle_of(column, grid.x, parts) + grid.x * middle_of(part, rows, parts));
         }
     }
-    return {chosen.begin(), chosen.end()};
+    return chosen;
 }
 
 }  // namespace
@@ -86,7 +86,7 @@ struct __attribute__((visibility("hidden"))) AccessRecorder::State final : Acces
     bool launched = false;
     Stopwatch watch;
     ObservedLaunch launch;
-    std::vector<std::uint64_t> chosen;  // blocks; of no use where the grid's first are recorded, or all
+    std::optional<std::set<std::uint64_t>> chosen;  // blocks; nullopt: the grid's first are recorded
     std::uint64_t recorded_here = 0;
     bool is_first = false, is_last = false, has_last = false;
     unsigned threads = 0;
@@ -161,18 +161,16 @@ void AccessRecorder::State::begin_launch(const ObservedLaunch& what) {
     if (options.problems && regions.shared_bytes() != 0)
         races.emplace(regions, threads, warp_size, [this](const RaceFinding& finding) { found(finding); });
     blocks += launch.grid.count();
-    chosen = options.first_blocks || options.most_blocks >= launch.grid.count()
-                 ? std::vector<std::uint64_t>()
-                 : chosen_blocks(launch.grid, options.most_blocks);
+    chosen.reset();
+    if (!options.first_blocks && options.most_blocks < launch.grid.count())
+        chosen = chosen_blocks(launch.grid, options.most_blocks);
 }
 
 bool AccessRecorder::State::begin_block(Dim3 index) {
     const std::uint64_t number =
         index.x + std::uint64_t{launch.grid.x} * (index.y + std::uint64_t{launch.grid.y} * index.z);
     const bool late = recorded_here != 0 && watch.elapsed_ms() > options.most_ms;
-    const bool is_chosen = options.first_blocks || options.most_blocks >= launch.grid.count()
-                               ? number < options.most_blocks
-                               : std::ranges::binary_search(chosen, number);
+    const bool is_chosen = chosen ? chosen->contains(number) : number < options.most_blocks;
     if (late || !is_chosen) return false;
     ++recorded_here;
     is_first = number == 0;
